@@ -28,7 +28,7 @@ fn query(text: &str) -> String {
     format!("?CMCD={}", encoded.replace(' ', "%20"))
 }
 
-/// What the server knows about viewers' experience, once it has processed this many reports.
+/// The server's figures about viewers' experience, once it has processed this many reports.
 fn experience(server: &Server, reports: u64) -> Value {
     eventually(&format!("{reports} reports"), || {
         let (_, text) = server.admin_page("/status.json");
@@ -162,7 +162,7 @@ fn sessions_that_one_viewer_invents_are_one_viewer_and_none_without_bytes() {
     assert_eq!((&told["all"]["sessions"], &told["all"]["stalls_total"]), (&6.into(), &12.into()));
     assert_eq!(told["credible"]["viewers"], 0, "{}", told["credible"]);
     assert_eq!(told["credible"]["stalled_seconds_total"].as_f64(), Some(0.0));
-    // They take all of the film now.
+    // Now they fetch the whole film.
     for session in 1..=6 {
         let whole = viewer.fetch(&format!("/films/a/2.m4s{}", stall(session)));
         assert_eq!(whole.body.len(), 1 << 20);

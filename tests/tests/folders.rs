@@ -193,7 +193,7 @@ fn with_one_disk_missing_the_others_are_served_and_that_is_said_everywhere() {
     assert!(folders[0]["trouble"].is_null() && folders[1]["trouble"].is_string());
     assert_eq!(folders[1]["folder"], d7);
 
-    // It comes back: the sandbox keeps the server from following, and it says so.
+    // It comes back: the sandbox keeps the server from reopening it, and the server says so.
     disks.write("d7/film-d7.mp4", "d7");
     eventually("the return to be told", || {
         server.admin_page("/healthz").1.contains("is there now: restart").then_some(())
@@ -217,7 +217,7 @@ fn an_empty_mount_point_does_not_pass_for_a_disk() {
     for name in ["d7", "d8"] {
         fs::create_dir(disks.path(name)).unwrap();
     }
-    // A new library is told, and not lost.
+    // A new library is reported, and not lost.
     let server = disks.launch(&["d7", "d8"]).start();
     let (code, health) = server.admin_page("/healthz");
     assert!(code == 200 && health.contains(&disks.text("d8")), "{health}");
@@ -226,7 +226,7 @@ fn an_empty_mount_point_does_not_pass_for_a_disk() {
     let said = server.stdout.wait_for("trouble ");
     assert!(said.contains(&disks.text("d7")) && said.contains("no disk is mounted"), "{said}");
     assert_eq!(server.counter("library_lost"), 1);
-    // In a folder that is no mount point, titles may well appear later.
+    // In a folder that isn't a mount point, titles may appear later.
     disks.write("d7/film.mp4", "film");
     until("the film", || status(&server, "/film.mp4") == 200);
     eventually("health", || (server.admin_page("/healthz").1 == "ok\n").then_some(()));
@@ -380,7 +380,7 @@ fn titles_are_listed_and_removed(disks: &Disks) {
     assert!(missing.text().contains("other"), "{}", missing.text());
 }
 
-/// `fullbore library` as a user whom modes keep out.
+/// `fullbore library` as a user without permission.
 fn library_as_nobody(words: &[&str], folder: &str) -> Ran {
     let program = program().to_str().unwrap();
     let mut command = match rustix::process::geteuid().is_root() {
@@ -394,7 +394,7 @@ fn library_as_nobody(words: &[&str], folder: &str) -> Ran {
     tool::run(command.arg("library").args(words).args(["--library", folder]))
 }
 
-/// They were left out without a word, and the exit code was 0: a title that nobody had checked passed for a whole one.
+/// They used to be left out silently, with exit code 0: an unchecked title passed for a whole one.
 #[test]
 fn folders_that_one_may_not_enter_are_told_and_are_a_failure() {
     if !tool::are_here(&[("setpriv", "util-linux")]) {
@@ -413,7 +413,7 @@ fn folders_that_one_may_not_enter_are_told_and_are_a_failure() {
     let (d0, films) = (disks.text("d0"), disks.text("d0/films"));
     let whole = library_as_nobody(&["verify"], &d0);
     assert!(whole.success && whole.text().contains("ok: films/a"), "{}", whole.stderr);
-    // Neither, and list but not enter.
+    // No permission, and permission to list but not to enter.
     for mode in [0o000, 0o444] {
         chmod("d0/films", mode);
         for verb in ["list", "verify"] {

@@ -1,4 +1,4 @@
-//! A full disk under what the server writes: its state and its access log. Viewers notice nothing.
+//! A full disk under the server's own files: its state and its access log. Viewers notice nothing.
 
 use fullbore_tests::{Launch, Plain, Server, Signal, SmallDisk, eventually};
 use std::fs;
@@ -8,7 +8,7 @@ use tempfile::{TempDir, tempdir};
 /// More lines than the writer keeps in memory (64 KiB), and than fit on the disk.
 const REQUESTS: usize = 2_000;
 
-/// A disk of 128 KiB, and what fills it.
+/// A disk of 128 KiB, and the file that fills it.
 struct FullDisk(SmallDisk);
 
 impl FullDisk {
@@ -65,7 +65,7 @@ fn a_full_disk_under_the_access_log_and_the_state_costs_lines_and_no_viewer() {
     server.wait_for_counter("access_log_lost_total", 1);
     ask(&server, 1);
 
-    // There is room again: what was kept is written, and every line is complete.
+    // There is room again: kept lines are written, and every line is complete.
     disk.empty();
     eventually("a line of what was asked for last", || {
         let mut viewer = Plain::connect(server.address);

@@ -1,4 +1,4 @@
-//! From a video file to a title that plays from a running server, by the commands that people type; and what happens if
+//! From a video file to a title that plays from a running server, by the commands that people type; also if
 //! the disk is full, the user presses Ctrl-C, or the process is killed.
 
 use fullbore_tests::tool::{self, Ran};
@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
-/// Small and quick: two sizes of a short film.
+/// Small and fast: two sizes of a short film.
 const QUICK: &str = "--speed fastest --segment-seconds 2";
 const SECONDS: usize = 6;
 const FRAMES: usize = 15 * SECONDS;
@@ -181,7 +181,7 @@ fn a_title_that_is_replaced_while_it_is_watched_goes_on_to_its_end() {
     assert_ne!(record(&title)["folder"], old["folder"]);
     got.extend(viewer.body(length - got.len()));
     assert!(got == whole, "the viewer under way got other bytes");
-    // A viewer who asks for the next part of the old version finds it.
+    // A viewer who requests the next part of the old version gets it.
     assert_eq!(viewer.fetch(&format!("/film/{file}")).body.len(), length);
 
     assert!(place.catalog("remove film --replaced").success);
@@ -394,7 +394,7 @@ fn killed_at_any_moment_it_leaves_the_old_title_or_the_new_one_whole() {
     assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
 }
 
-/// Removes the sums of blocks from a title's record, as earlier versions wrote it. Returns the record's text.
+/// Removes the checksums of blocks from a title's record, as earlier versions wrote it. Returns the record's text.
 fn made_older(title: &Path) -> String {
     let mut record = catalog::Record::read(title).unwrap();
     record.files.iter_mut().for_each(|file| file.blocks_sha256 = None);
@@ -452,7 +452,7 @@ fn the_second_of_two_ingests_of_one_title_ends_with_one_line() {
     assert_eq!(second.code, Some(1));
     assert!(second.stderr.contains("another fullbore is working on the title \"film\""));
     assert_eq!(second.stderr.lines().count(), 1, "{}", second.stderr);
-    // The first one continues: nothing of it was removed.
+    // The first one continues: none of its files were removed.
     assert!(first.child.try_wait().unwrap().is_none() && !encoders(&place).is_empty());
     first.signal(Signal::INT);
     assert_eq!(first.wait(), Some(1));

@@ -1,4 +1,4 @@
-//! A film that has taken over ffprobe, which confinement protects against: a program in ffprobe's place tries
+//! A film that has taken over ffprobe, against which the sandbox protects: a program in ffprobe's place tries
 //! everything that it should not be able to do, as root and as an ordinary user. Also limits, as the command line sets
 //! and names them.
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::{TempDir, tempdir};
 
-/// What it tries. It lists what succeeded, in the place of ffprobe's error.
+/// Its attempts. It lists those that succeeded, in place of ffprobe's error.
 const TAKEN_OVER: &str = r#"#!/usr/bin/python3
 import os, socket, sys
 did = []
@@ -46,7 +46,7 @@ print("what it could do is " + (", ".join(did) or "nothing"), file=sys.stderr)
 sys.exit(1)
 "#;
 
-/// A folder for everybody, with a copy of the program, a film, a library, and a program called ffprobe.
+/// A folder that all users can read, with a copy of the program, a film, a library, and a program called ffprobe.
 struct Place(TempDir);
 
 impl Place {
@@ -123,7 +123,7 @@ fn an_ffprobe_that_was_taken_over_can_do_nothing() {
 fn a_probe_that_does_not_end_or_answers_without_end_is_ended() {
     let endless = "#!/bin/sh\nwhile :; do :; done\n";
     let talking = "#!/bin/sh\nwhile :; do echo '{\"streams\": [{\"index\": 0}]}'; done\n";
-    // It has closed both pipes, which must not save it from the time limit.
+    // It has closed both pipes, which must not exempt it from the time limit.
     let silent = "#!/bin/sh\nexec >&- 2>&-\nwhile :; do :; done\n";
     for ffprobe in [endless, talking, silent] {
         let ran = Place::new(ffprobe).ingest("", "--probe-seconds-max 1");

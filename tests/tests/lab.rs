@@ -1,23 +1,23 @@
-//! How the lab plays several scenarios at once (`lab/lanes.bash`): outputs do not mix, every failure is reported, and an end is the end of all.
+//! How the lab runs several scenarios at once (`lab/lanes.bash`): outputs don't mix, every failure is reported, and an end stops everything.
 //!
-//! A real scenario takes a virtual machine and a minute, so a function of each test takes its place ([`Lab::play`]). All else is the lab's own.
+//! A real scenario takes a virtual machine and a minute, so a function of each test takes its place ([`Lab::play`]). The rest is the lab's own.
 
 use fullbore_tests::{PATIENCE, Said, Signal, eventually, until};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::{TempDir, tempdir};
 
-/// The lab's own code, but for `lab_one`, which plays a pair.
+/// The lab's own code, except for `lab_one`, which runs a pair.
 const LAB: &str = ". ./run help >/dev/null\n. lab/lab.bash\n";
 
-/// For scenarios of a test: leaves a mark, waits for that of another scenario.
+/// For a test's scenarios: leaves a mark, waits for that of another scenario.
 const MARKS: &str = "here() { : >\"$LAB_OUT/here-$1\"; }\n\
                      wait_for() { until [ -e \"$LAB_OUT/here-$1\" ]; do sleep 0.01; done; }\n";
 
-/// A scenario that says two things, and waits between them until two others are there.
+/// A scenario that prints two lines, and waits between them until two others have begun.
 const TALKS: &str = "here $1; echo first of $1; wait_for boots; wait_for lossy; echo last of $1";
 
-/// Stays as long as nobody ends it, as QEMU would.
+/// Stays until it is killed, as QEMU would.
 const STAYS: &str = "here $1; timeout --signal=KILL 1000 sleep 1000";
 
 struct Lab {
@@ -29,7 +29,7 @@ impl Lab {
         Self { out: tempdir().unwrap() }
     }
 
-    /// Bash with the lab's code, `scenario` as what each pair does (`$1` is its name), and a script that plays them.
+    /// Bash with the lab's code, `scenario` as the work of each pair (`$1` is its name), and a script that runs them.
     fn bash(&self, scenario: &str, script: &str) -> Command {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("it lies in one");
         let mut bash = Command::new("timeout");
@@ -82,7 +82,7 @@ fn every_failure_is_reported() {
     assert!(said.contains("lab: failed paced on plain: too fast\n"), "{said}");
 }
 
-/// `paced` and `throttled-disk` say in their headers that they want to be alone. The others stay until both of them are there.
+/// `paced` and `throttled-disk` say in their headers that they want to run alone. The others stay until both of them have begun.
 #[test]
 fn a_scenario_that_wants_to_be_alone_has_no_other_beside_it() {
     let looks = "mkdir \"$LAB_OUT/on-$1\"
@@ -98,7 +98,7 @@ fn a_scenario_that_wants_to_be_alone_has_no_other_beside_it() {
     assert!(said.contains("lab: 4 passed, 0 failed"), "{said}");
 }
 
-/// Whatever holds the standard error of the lab is a process of it.
+/// Every process that has the lab's standard error open belongs to the lab.
 #[test]
 fn a_signal_ends_all_machines() {
     let lab = Lab::new();
@@ -113,7 +113,7 @@ fn a_signal_ends_all_machines() {
     assert_eq!(child.wait().unwrap().code(), Some(143), "{:?}", errors.lines());
 }
 
-/// A step of CI that takes too long is ended: all that it started gets a signal. Scenarios were played on after that, one by one.
+/// A step of CI that takes too long is stopped: all its processes get a signal. Scenarios used to continue after that, one by one.
 #[test]
 fn no_scenario_begins_once_the_budget_is_over() {
     let lab = Lab::new();
@@ -134,7 +134,7 @@ fn no_scenario_begins_once_the_budget_is_over() {
     errors.wait_for("2 scenarios were not played");
 }
 
-/// Two routes on one machine had one initramfs, which is removed when either has ended.
+/// Two routes on one machine used to share an initramfs, which was removed when either had ended.
 #[test]
 fn no_two_pairs_share_a_file() {
     let names = "lab_all | while read -r pair; do lab_file \"$pair\" log; echo; done";

@@ -26,7 +26,7 @@ fn load(generator: impl Fn(&str) -> Ran, is_clean: impl Fn(&str) -> bool) {
             let said = ran.text();
             assert!(ran.success && is_clean(&said), "{words} {name}: {said}{}", ran.stderr);
         }
-        // The generator leaves in the middle of answers, which are counted when the server has noticed.
+        // The generator leaves in the middle of answers, which the server counts once it has noticed.
         until("every request to be answered with 200", || {
             let counters = server.counters();
             let right = counters.value("responses_total{status=\"200\"}");

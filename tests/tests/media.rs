@@ -1,4 +1,4 @@
-//! The purpose of it all: ffmpeg plays titles from the server to their end.
+//! The main purpose: ffmpeg plays titles from the server to their end.
 
 use fullbore_tests::tool;
 use fullbore_tests::{Server, eventually};
@@ -12,7 +12,7 @@ use tempfile::{TempDir, tempdir};
 const SECONDS: u32 = 6;
 const FRAMES: usize = 180;
 
-/// A short sample, made like the one that users get, in a fraction of the time.
+/// A short sample, made like the users' one, in a fraction of the time.
 fn sample() -> TempDir {
     let folder = tempdir().unwrap();
     let rungs = vec![Rung { height: 90, kbps: 200 }, Rung { height: 180, kbps: 600 }];
@@ -36,7 +36,7 @@ fn decoded(source: &str, stream: &str) -> Vec<String> {
         // For DASH, ffmpeg accepts no file called .vtt, which is what captions are called.
         command.args(["-allowed_extensions", "ALL"]);
     }
-    // Frames as they come: none is doubled or dropped for an output's frame rate.
+    // Frames as decoded: none is doubled or dropped for an output's frame rate.
     let all = ["-i", source, "-map", stream, "-fps_mode", "passthrough", "-f", "framecrc", "-"];
     let ran = tool::run(command.args(all));
     assert!(ran.success && ran.stderr.is_empty(), "{source} {stream}: {}", ran.stderr);

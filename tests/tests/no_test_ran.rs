@@ -1,11 +1,11 @@
 //! `./run test FILTER` fails if the filter matches no test, because that is probably a typo. The part of the script that adds cargo's results up is
-//! run as it is, on what cargo prints.
+//! run unchanged, on cargo's output.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The script's function, and nothing else of it.
+/// The script's function alone.
 fn add_up() -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../run");
     let script = std::fs::read_to_string(script).unwrap();
@@ -14,7 +14,7 @@ fn add_up() -> String {
     format!("set -euo pipefail\nadd_up() {{\n{body}\n}}\n")
 }
 
-/// Adds up the results of test programs: of each, how many tests passed, failed, were ignored, and were filtered out. Cargo ends with `status`.
+/// Adds up the results of test programs: for each, the tests that passed, failed, were ignored and were filtered out. Cargo exits with `status`.
 fn added_up(results: &[[u32; 4]], status: i32) -> Output {
     let mut said = String::from("    Finished `test` profile [unoptimized] target(s) in 0.1s\n");
     for [passed, failed, ignored, filtered] in results {

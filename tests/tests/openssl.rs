@@ -1,4 +1,4 @@
-//! What openssl s_client gets: resumption, key updates, names, protocols, and certificates that are replaced while the
+//! Results of openssl s_client: resumption, key updates, names, protocols, and certificates that are replaced while the
 //! server runs.
 
 use fullbore_tests::tool;
@@ -209,7 +209,7 @@ fn a_version_too_old_is_refused_by_an_alert() {
     server.wait_for_counter("connections_ended_total{reason=\"unsupported_version\"}", 1);
 }
 
-/// A viewer in the middle of a long file, who takes no more until told to.
+/// A viewer in the middle of a long file, who pauses until released.
 struct SlowViewer {
     child: Child,
     got: Vec<u8>,
@@ -232,7 +232,7 @@ impl SlowViewer {
     }
 }
 
-/// Puts the pair `from` in the place of `to`, each file as a whole.
+/// Replaces the pair `to` by `from`, each file by renaming.
 fn replace(from: &Certificate, to: &Certificate) {
     for (from, to) in [(&from.cert, &to.cert), (&from.key, &to.key)] {
         let beside = to.with_extension("new");

@@ -1,4 +1,4 @@
-//! What an operator relies on: shutdown, health, metrics, logs, systemd, ordinary users, and running out of descriptors.
+//! Features that an operator relies on: shutdown, health, metrics, logs, systemd, ordinary users, and running out of descriptors.
 
 use fullbore_tests::tool;
 use fullbore_tests::{
@@ -107,7 +107,7 @@ fn sighup_without_tls_changes_nothing() {
     assert!(server.is_running());
 }
 
-/// Puts a pipe that nobody writes to in the place of a file.
+/// Replaces a file by a pipe without a writer.
 fn replace_by_pipe(path: &Path) {
     let pipe = path.with_extension("pipe");
     assert!(tool::run(tool::command("mkfifo").arg(&pipe)).success);
@@ -196,7 +196,7 @@ fn a_library_that_is_not_where_it_was_is_not_well_until_it_is_back() {
     eventually("the other folder to be noticed", || {
         server.admin_page("/healthz").1.contains("another folder").then_some(())
     });
-    // What was there before is served all the time.
+    // Existing files are served throughout.
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
 
     fs::remove_dir(&library).unwrap();
@@ -312,7 +312,7 @@ fn the_access_log_has_a_line_of_json_per_response() {
     }
 }
 
-/// What the service manager receives from a server's start to its stop.
+/// The messages that the service manager receives from a server's start to its stop.
 fn told_to_systemd(manager: &UnixDatagram, name: &str) {
     let (folder, _) = library();
     manager.set_read_timeout(Some(fullbore_tests::PATIENCE)).unwrap();
@@ -355,7 +355,7 @@ fn an_ordinary_user_with_little_lockable_memory_can_serve() {
     }
     let state = beside.path().join("state");
     fs::create_dir(&state).unwrap();
-    // The program may be in a place that only this user can reach.
+    // The program may be in a folder that only this user can reach.
     let copy = beside.path().join("fullbore");
     fs::copy(program(), &copy).unwrap();
     let mut launch = Launch::of(folder.path()).program(&copy).state(&state);
@@ -402,7 +402,7 @@ fn without_descriptors_it_waits_serves_whom_it_has_and_recovers() {
     assert_eq!(Plain::connect(server.address).fetch("/note.txt").status, 200);
 }
 
-/// Other people choose the names of files and requests: printed raw, they could control the operator's terminal.
+/// Names of files and requests come from other people: printed raw, they could control the operator's terminal.
 #[test]
 fn what_others_name_steers_nobody_s_terminal() {
     // CSI 2J in one character (ISO 6429), and a right-to-left override.
@@ -426,7 +426,7 @@ fn what_others_name_steers_nobody_s_terminal() {
     let mut begun = [0; 12];
     viewer.read_exact(&mut begun).unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200");
-    // It is truncated while it is sent, which is reported to the operator.
+    // It is truncated while it is sent, which the log reports.
     fs::File::options().write(true).open(folder.path().join(NAME)).unwrap().set_len(1000).unwrap();
     // To the end, orderly or not.
     let _ = viewer.read_to_end(&mut Vec::new());
@@ -462,7 +462,7 @@ fn a_line_break_in_a_name_begins_no_line_of_its_own() {
     assert_eq!((told("ready "), told("library ")), (1, 1), "{lines:?}");
     assert!(lines.iter().any(|line| line.starts_with("library ") && line.ends_with(SHOWN)));
     assert!(!lines.iter().any(|line| line.contains(char::is_control)), "{lines:?}");
-    // What is told on standard error is one line, too.
+    // The message on standard error is one line, too.
     let source = folder.path().join("none\nfullbore: made.mp4");
     let mut ingest = std::process::Command::new(program());
     ingest.args(["ingest", "--title", "film", "--library"]).arg(folder.path()).arg(source);

@@ -19,7 +19,7 @@ use tempfile::{TempDir, tempdir};
 
 const FILM_BYTES: usize = 2_000_000;
 
-/// Connections to each server: few enough for a second, and so many that each silo has to send some to the other.
+/// Connections to each server: few enough for a second, and enough that each silo has to send some to the other.
 const CONNECTIONS: usize = 40;
 
 /// A library with a film on each of two disks.
@@ -79,10 +79,10 @@ fn of_workers(server: &Server, name: &str) -> Vec<u64> {
     workers.map(|worker| worker[name].as_u64().unwrap()).collect()
 }
 
-/// A worker that strace holds up at each of its waits, until dropped.
+/// A worker that strace delays at each of its waits, until dropped.
 struct HeldUp {
     strace: Child,
-    /// Where the kernel says what the worker does.
+    /// The file in which the kernel shows the worker's state.
     status: PathBuf,
 }
 
@@ -109,10 +109,10 @@ impl HeldUp {
         std::fs::read_to_string(&self.status).unwrap()
     }
 
-    /// Waits until the worker stands before a wait for long. When strace has just come, it may have something to do before.
+    /// Waits until strace holds the worker before a wait for long. When strace has just attached, the worker may have work to do first.
     fn stand(&self) {
         let stands = || {
-            // sleeps: between two of the five looks that all have to find it standing
+            // sleeps: between two of the five checks that all have to find it held
             std::thread::sleep(Duration::from_millis(50));
             self.status().contains("State:\tt")
         };
@@ -122,7 +122,7 @@ impl HeldUp {
 
 impl Drop for HeldUp {
     fn drop(&mut self) {
-        // Strace lets go of the worker, unless it has ended already.
+        // Strace detaches from the worker, unless it has already ended.
         let _ = kill_process(Pid::from_child(&self.strace), Signal::TERM);
         let _ = self.strace.wait();
     }
@@ -131,7 +131,7 @@ impl Drop for HeldUp {
 /// A connection at the first silo's worker that may move.
 fn at_first_silo(server: &Server) -> Plain {
     let mut viewer = Plain::connect(server.address);
-    // After more than 4 MiB it may move, also if it has moved to get here.
+    // After more than 4 MiB it may move, even if it has moved to get here.
     (0..3).for_each(|_| assert_eq!(viewer.fetch("/d0/film.mp4").status, 200));
     viewer
 }
@@ -147,7 +147,7 @@ fn logged_seconds(log: &Path, target: &str, count: usize) -> Vec<f64> {
     })
 }
 
-/// Every film was sent by the worker of its disk, some of them after a move, and the server says so.
+/// Every film was sent by the worker of its disk, some of them after a move, and the server counts that.
 fn assert_by_disk(server: Server) {
     let sent = of_workers(&server, "response_sent_bytes_total");
     let film_bytes = (CONNECTIONS * FILM_BYTES) as u64;
@@ -213,7 +213,7 @@ fn a_worker_that_hangs_keeps_no_connection_of_another_waiting() {
     assert!(response.status == 200 && response.body == library.films[1]);
     assert!(waited < Duration::from_secs(3), "the viewer waited for {waited:?}");
     assert_eq!(server.counter("connections_move_refused_total{reason=\"unanswered\"}"), 1);
-    // The wait for the other worker is a part of what the viewer waited for.
+    // The viewer's wait includes the wait for the other worker.
     assert!(logged_seconds(&log, "/d1/film.mp4", 1)[0] >= 0.5);
     drop(hanging);
     assert!(viewer.fetch("/d1/film.mp4").body == library.films[1]);
@@ -233,7 +233,7 @@ fn a_response_takes_from_the_end_of_its_request_also_if_the_connection_moved_in_
     let server = library.serve(&words);
     let mut viewers: Vec<_> = (0..VIEWERS).map(|_| at_first_silo(&server)).collect();
     let before = of_workers(&server, "connections_moved_total")[1];
-    // Whoever comes has to wait for this long, which was left out once.
+    // New connections have to wait for this long, which the log once left out.
     let slow = HeldUp::new(&server, 1, "delay_exit=150000");
     let waited: f64 = viewers
         .iter_mut()
@@ -251,7 +251,7 @@ fn a_response_takes_from_the_end_of_its_request_also_if_the_connection_moved_in_
     server.finish();
 }
 
-/// Has this thread's connections arrive in the silo of `cpu`: those over the loopback belong to that of the CPU that makes them.
+/// Makes this thread's connections arrive in the silo of `cpu`: loopback connections belong to the silo of the CPU that opens them.
 fn go_to(cpu: usize) {
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(cpu);
@@ -264,7 +264,7 @@ fn from_disk(server: &Server, disk: usize, worker: usize) -> u64 {
     server.counter(&format!("path_bytes_total{labels}"))
 }
 
-/// Fetches both films from both silos, each so many times, by `fetch`.
+/// Fetches both films from both silos, each this many times, by `fetch`.
 fn visit(library: &Library, server: &Server, mut fetch: impl FnMut(&str) -> Vec<u8>) {
     let before = rustix::thread::sched_getaffinity(None).unwrap();
     for cpu in [cpu(0), cpu(1)] {
@@ -284,8 +284,8 @@ fn visit(library: &Library, server: &Server, mut fetch: impl FnMut(&str) -> Vec<
 /// Serves both films to both silos with memory at the disk.
 fn with_memory_at_disk(words: &'static str, check: fn(&Server)) {
     let Some(library) = Library::new() else { return };
-    // The hot set takes no film that has just changed.
-    // sleeps: a film has to have been left alone for four seconds, and longer is as well
+    // The hot set doesn't admit a film that has just changed.
+    // sleeps: a film must be unchanged for four seconds, and longer is fine
     std::thread::sleep(Duration::from_millis(4100));
     let server = library.serve_by("memory-at-disk", words);
     let plain = |path: &str| Plain::connect(server.address).fetch(path).body;
@@ -313,7 +313,7 @@ fn assert_shared_hot_sets(server: &Server) {
     assert_eq!(hot, [2 << 20, 2 << 20], "each film is in the set at its disk and in no other");
     for (disk, worker) in [(0, 1), (1, 0)] {
         let sent = from_disk(server, disk, worker);
-        // Half of the worker's connections, but for a few before the film was there.
+        // Half of the worker's connections, except for a few before the film was there.
         assert!(sent >= (CONNECTIONS / 2 - 4) as u64 * FILM_BYTES as u64, "{sent}");
     }
 }

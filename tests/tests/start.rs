@@ -81,7 +81,7 @@ fn wrong_usage_is_exit_2() {
     assert!(said.contains("\"8443\" is not") && said.contains("such as 127.0.0.1:8443"), "{said}");
 }
 
-/// A configuration file with this in it.
+/// A configuration file with this text.
 fn config(text: &str) -> (TempDir, String) {
     let folder = tempdir().unwrap();
     let path = folder.path().join("fullbore.toml");
@@ -138,7 +138,7 @@ fn the_configuration_in_the_manual_serves() {
     assert_eq!(Plain::connect(server.admin).fetch("/healthz").status, 200);
 }
 
-/// Without a screen nobody sits at the machine: the printed address must be one that others can reach.
+/// Without a screen, the user is at another machine: the printed address must be one that others can reach.
 #[test]
 fn the_address_that_is_printed_suits_who_reads_it() {
     let library = tempdir().unwrap();
@@ -226,7 +226,7 @@ fn a_certificate_that_cannot_be_used_is_named() {
     let garbage = keys.path().join("garbage.pem");
     fs::write(&garbage, "this is no certificate").unwrap();
     let missing = keys.path().join("missing.pem");
-    // Nobody writes to it, so a reader would wait forever.
+    // It has no writer, so a reader would wait forever.
     let pipe = keys.path().join("pipe.pem");
     assert!(tool::run(tool::command("mkfifo").arg(&pipe)).success);
     let endless = Path::new("/dev/zero").to_owned();

@@ -5,10 +5,10 @@ use serde_json::Value;
 use std::fs;
 use tempfile::tempdir;
 
-/// Severities that are no problem; the rest are LOW to CRITICAL. WARN means that this machine cannot test something.
+/// Harmless severities; the rest are LOW to CRITICAL. WARN means that this machine cannot test something.
 const HARMLESS: [&str; 3] = ["OK", "INFO", "WARN"];
 
-/// How many checks must run at least, so that none is skipped unnoticed: 27 with version 3.0.
+/// The least number of checks, so that none is skipped unnoticed: 27 with version 3.0.
 const CHECKS_MIN: usize = 20;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What happens to a client that breaks TLS on purpose, or uses rare features: `tls_by_hand.py`, with tlslite-ng.
+//! Clients that break TLS on purpose, or use rare features: `tls_by_hand.py`, with tlslite-ng.
 
 use fullbore_tests::{Launch, Server, tool};
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ const EXPECTED: [(&str, &str); 20] = [
     ("ClientHello of 65,516 bytes", "fatal 50; end"),
 ];
 
-/// Where `./run` keeps Python packages; reports if there is no tlslite-ng and returns `None`.
+/// The folder in which `./run` keeps Python packages; reports if there is no tlslite-ng and returns `None`.
 fn packages() -> Option<PathBuf> {
     if !tool::are_here(&[("python3", "python3")]) {
         return None;

@@ -1,5 +1,5 @@
-//! Commands that write files are killed at drawn moments. Each leaves the old file or the new one, whole, and the next run does what the first
-//! one was asked for.
+//! Commands that write files are killed at random moments. Each leaves the old file or the new one, whole, and the next run does what the first
+//! one should have done.
 
 use std::fs;
 use std::path::Path;
@@ -10,10 +10,10 @@ use fullbore_tests::{film, program};
 
 use crate::{draws, free_port, gateway::Seat, long, run, until_a_drawn_moment};
 
-/// No command here takes longer, on an idle machine.
+/// No command here takes longer on an idle machine.
 const MILLIS_MAX: u64 = 120;
 
-/// A command that is killed, and what holds after it was, and again after a run that was not. All work in one folder.
+/// A command that is killed, and the checks after that, and again after a run that was not killed. All work in one folder.
 struct Killed<'c> {
     words: &'c [&'c str],
     /// Before each run.
@@ -41,7 +41,7 @@ impl Killed<'_> {
     }
 }
 
-/// Kills every command so often.
+/// Kills every command this often.
 fn kill(times: usize) {
     let (mut draws, folder) = (draws(), tempfile::tempdir().unwrap());
     let folder = folder.path();

@@ -1,4 +1,4 @@
-//! A gateway with its store in its folder crashes while operators write. Every change that was acknowledged is there when it has started again,
+//! A gateway with its store in its folder crashes while operators write. Every acknowledged change is there when it has started again,
 //! with its line in the audit log; a change whose answer was cut off is there with its line, or neither of them is.
 
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ use crate::{Process, draws, free_port, long, run, until_a_drawn_moment};
 /// Operators who write at the same time.
 const WRITERS: usize = 3;
 
-/// A crash comes this long after all began to write, at most.
+/// The longest time from the start of writing to a crash.
 const MILLIS_MAX: u64 = 400;
 
-/// One start in four is cut off by a crash, up to 300 ms after it began, so often before the gateway is ready.
+/// A crash interrupts one start in four, up to 300 ms after it began, so often before the gateway is ready.
 const STARTS_CUT: usize = 4;
 const START_MILLIS_MAX: u64 = 300;
 
-/// Where a gateway listens and keeps its state.
+/// A gateway's addresses and its state folder.
 pub(crate) struct Seat {
     public: u16,
     admin: u16,
@@ -62,7 +62,7 @@ impl Seat {
         gateway
     }
 
-    /// Where it answers nodes.
+    /// Its address for nodes.
     pub(crate) fn machines(&self) -> String {
         format!("https://127.0.0.1:{}", self.machines)
     }
@@ -99,7 +99,7 @@ impl Seat {
         if body.len() != length {
             return None;
         }
-        // Once the disk has failed, it may say so.
+        // Once the disk has failed, it may report that.
         if head.starts_with("HTTP/1.1 5") {
             return None;
         }
@@ -116,12 +116,12 @@ impl Seat {
     }
 }
 
-/// A change that was asked for.
+/// A requested change.
 struct Change {
-    /// What it changes, and the value that this has then.
+    /// The changed setting, and its new value.
     key: String,
     value: Value,
-    /// The line in the audit log: what was done, and how its subject or its detail ends.
+    /// The line in the audit log: the action, and the end of its subject or its detail.
     what: &'static str,
     named: String,
     is_acknowledged: bool,
@@ -134,7 +134,7 @@ impl Change {
     }
 }
 
-/// An operator who changes things of his own, one after the other.
+/// An operator who changes his own records, one after the other.
 struct Writer<'s> {
     seat: &'s Seat,
     library: &'s Path,
@@ -147,12 +147,12 @@ struct Writer<'s> {
 }
 
 impl Writer<'_> {
-    /// Changes things until an answer is missing.
+    /// Makes changes until an answer is missing.
     fn write(&mut self) {
         while self.change() {}
     }
 
-    /// Asks for one change, and returns whether that was acknowledged.
+    /// Requests one change, and returns whether it was acknowledged.
     fn change(&mut self) -> bool {
         self.count += 1;
         let own = format!("{}-{}", self.name, self.count);
@@ -213,18 +213,18 @@ impl Writer<'_> {
     }
 }
 
-/// What a gateway must have.
+/// The state that a gateway must have.
 #[derive(Default)]
 struct Expected {
     values: BTreeMap<String, Value>,
-    /// The newest line of the audit log that was looked at.
+    /// The newest line of the audit log that was checked.
     newest: Value,
     acknowledged: usize,
     cut: usize,
 }
 
 impl Expected {
-    /// Adds what a writer has changed, judged by the `lines` of the audit log that came meanwhile.
+    /// Adds a writer's changes, by the `lines` of the audit log that came meanwhile.
     fn add(&mut self, changes: Vec<Change>, lines: &[Value]) {
         for at in 0..changes.len() {
             let change = &changes[at];
@@ -236,7 +236,7 @@ impl Expected {
                 assert!(found >= asked, "{what:?} was acknowledged and is not in the audit log");
                 self.acknowledged += 1;
             } else {
-                // The last one of its writer: whether it was done, its line says.
+                // The last one of its writer: its line says whether it was done.
                 assert!(found <= asked, "{what:?} is in the audit log too often: {lines:?}");
                 self.cut += 1;
             }
@@ -248,7 +248,7 @@ impl Expected {
         }
     }
 
-    /// Compares the gateway with what it must have.
+    /// Compares the gateway with the expected state.
     fn check(&mut self, seat: &Seat, writers: &mut [Writer<'_>]) {
         let lines = seat.list("/api/v1/audit?limit=10000", "lines");
         let new: Vec<_> = lines.iter().take_while(|line| **line != self.newest).cloned().collect();
@@ -277,7 +277,7 @@ impl Expected {
             .map(|(k, v)| (k.clone(), v.clone()))
             .collect();
         assert_eq!(values, expected);
-        // What viewers get is read from the store a moment after the start.
+        // The gateway reads viewers' answers from the store a moment after its start.
         let titles: Vec<_> = self.values.iter().filter(is_title).collect();
         until("the published titles, and no other", || {
             let listed = seat.list("/api/v1/titles?limit=10000", "titles");
@@ -289,7 +289,7 @@ impl Expected {
     }
 }
 
-/// Crashes a gateway so often.
+/// Crashes a gateway this often.
 fn crash(crash: Crash, times: usize) {
     let Some(ground) = Ground::new(crash) else { return };
     let mut draws = draws();
@@ -328,7 +328,7 @@ fn crash(crash: Crash, times: usize) {
         gateway = seat.start(port);
     }
     expected.check(&seat, &mut writers);
-    // All documents of all titles are read and compared with their sums.
+    // All documents of all titles are read and compared with their checksums.
     let backup = library.path().join("backup");
     let state = seat.state.join("store");
     let objects = seat.state.join("objects");

@@ -1,4 +1,4 @@
-//! The folder of what crashes.
+//! The folder of a crashing program.
 
 use std::path::Path;
 
@@ -12,11 +12,11 @@ const DISK_BYTES: u64 = 256 << 20;
 pub(crate) enum Crash {
     /// It is killed. The page cache stays.
     Kill,
-    /// The power goes: what was not synced is gone.
+    /// The power fails: unsynced data is lost.
     PowerFailure,
 }
 
-/// A folder in which a program keeps what it must not lose.
+/// A folder in which a program keeps the data that it must not lose.
 pub(crate) struct Ground {
     /// Unmounted before its folder is removed.
     disk: Option<FailingDisk>,
@@ -24,7 +24,7 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// A folder in which the program is to crash like this. Reports what is missing if there can be none here.
+    /// A folder in which the program will crash like this. Reports what is missing if that is impossible here.
     pub(crate) fn new(crash: Crash) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let disk = match crash {
@@ -44,7 +44,7 @@ impl Ground {
         self.folder.path()
     }
 
-    /// Runs `kill`, which kills what uses the folder. If the power fails, it fails first: from then on, nothing can be written.
+    /// Runs `kill`, which kills all users of the folder. If the power fails, it fails first: from then on, nothing can be written.
     pub(crate) fn crash(&self, kill: impl FnOnce()) {
         if let Some(disk) = &self.disk {
             disk.fail();

@@ -1,11 +1,11 @@
-//! Crash consistency: what was acknowledged is there after a crash, and everything starts again without help.
+//! Crash consistency: acknowledged data is there after a crash, and everything starts again without help.
 //!
-//! Two kinds of crash ([`ground::Crash`]): SIGKILL, and a power failure, after which an ext4 filesystem has only what was synced. Both come at
-//! drawn moments, while the program starts, too. `FULLBORE_SEED` repeats the draws of a run, which prints its seed, but not the moments at which
-//! the kernel runs whom. `FULLBORE_CRASHES` says how many crashes each long test plays; 250 if it is not set. With those of an edge
+//! Two kinds of crash ([`ground::Crash`]): SIGKILL, and a power failure, after which an ext4 filesystem has only synced data. Both come at
+//! random moments, even while the program starts. `FULLBORE_SEED` repeats the random numbers of a run, which prints its seed, but not the
+//! kernel's scheduling. `FULLBORE_CRASHES` sets the number of crashes of each long test, 250 by default. With those of an edge
 //! (`tests/tests/edge/crashes.rs`) there are seven such tests.
 //!
-//! [`synced`] shows what the crashes cannot: that each name is synced with the folder that it is in. A journaling filesystem writes out the names
+//! [`synced`] shows a thing that the crashes can't: each name is synced with its folder. A journaling filesystem writes out the names
 //! in all folders when one is synced.
 
 mod commands;
@@ -28,7 +28,7 @@ fn long() -> usize {
     crashes.map_or(250, |count| count.parse().expect("FULLBORE_CRASHES is a number"))
 }
 
-/// What is drawn from a seed, which is printed.
+/// Random numbers from a seed, which is printed.
 fn draws() -> fastrand::Rng {
     let seed = std::env::var("FULLBORE_SEED").ok();
     let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
@@ -36,9 +36,9 @@ fn draws() -> fastrand::Rng {
     fastrand::Rng::with_seed(seed)
 }
 
-/// Lets a drawn time pass, at the end of which something crashes.
+/// Lets a random time pass, after which a program crashes.
 fn until_a_drawn_moment(draws: &mut fastrand::Rng, millis_max: u64) {
-    // sleeps: the moment of the crash is drawn, whatever is under way then
+    // sleeps: the moment of the crash is random, whatever is under way then
     std::thread::sleep(Duration::from_millis(draws.u64(..millis_max)));
 }
 
@@ -79,7 +79,7 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// Whether it has written that it does not know how to go on.
+    /// Whether it has logged that it can't continue.
     fn has_panicked(&self) -> bool {
         self.stderr.line_with("panicked").is_some()
     }

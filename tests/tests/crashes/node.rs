@@ -1,5 +1,5 @@
-//! A node crashes while it copies titles, reports what it holds, and removes what was withdrawn. A title in its library is whole after each
-//! crash, what it said that it holds is there, and its agent is in the fleet again without help.
+//! A node crashes while it copies titles, reports its titles, and removes withdrawn ones. A title in its library is whole after each
+//! crash, its reported titles are there, and its agent rejoins the fleet without help.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,18 +19,18 @@ use crate::{Process, draws, free_port, long, run, until_a_drawn_moment};
 /// Titles have some blocks, the last of which is not whole.
 const TITLE_BYTES_MAX: usize = 4 << 20;
 
-/// A crash comes so long after titles were published, at most.
+/// The longest time from publishing titles to a crash.
 const MILLIS_MAX: u64 = 1500;
 
 /// Titles that are published at a time.
 const TITLES_MAX: usize = 8;
 
-/// A gateway takes silence for death after 15 s, and the machine may be busy.
+/// A gateway counts a silent node as lost after 15 s, and the machine may be busy.
 const RETURN_MAX: Duration = Duration::from_secs(300);
 
 const NAME: &str = "n1";
 
-/// A box: its folders, and where its server listens.
+/// A box: its folders, and its server's address.
 struct Machine {
     state: PathBuf,
     library: PathBuf,
@@ -136,7 +136,7 @@ impl<'g> Fleet<'g> {
         self.seat.control(&["withdraw", &name]).expect("it is withdrawn");
     }
 
-    /// The published titles that the node has told the gateway of.
+    /// The published titles that the node has reported to the gateway.
     fn held(&self) -> BTreeSet<String> {
         let holds = |name: &&String| {
             let place = self.seat.get(&format!("/api/v1/where?title={name}"));
@@ -161,7 +161,7 @@ impl<'g> Fleet<'g> {
         assert_eq!(self.machine.whole_titles(), self.published.iter().cloned().collect());
     }
 
-    /// Some titles come, one goes, and it crashes meanwhile.
+    /// Some titles are added, one is removed, and it crashes meanwhile.
     fn crash(&mut self, crash: Crash, mut agent: Process, draws: &mut fastrand::Rng) -> Process {
         for _ in 0..draws.usize(..3) {
             self.publish(draws);
@@ -185,14 +185,14 @@ impl<'g> Fleet<'g> {
     }
 }
 
-/// Crashes a node so often.
+/// Crashes a node this often.
 fn crash(crash: Crash, times: usize) {
     let Some(ground) = Ground::new(crash) else { return };
     let (mut draws, folder) = (draws(), tempfile::tempdir().unwrap());
     let mut fleet = Fleet::new(folder.path(), &ground);
     let mut agent = fleet.machine.start();
     for number in 0..times {
-        // Most crashes find it in the middle of what the one before has interrupted.
+        // Most crashes interrupt the same work as the previous one.
         if number % 4 == 0 {
             fleet.wait_until_all_are_held();
         }

@@ -1,7 +1,7 @@
-//! What a program keeps, it syncs: each file before it gets its final name, and then the folder in which it has it; each new folder's name, too.
-//! Recorded with strace, because a filesystem with a journal keeps more names than a program has asked for.
+//! A program syncs the files it keeps: each before it gets its final name, and then its folder; each new folder's name, too.
+//! Recorded with strace, because a filesystem with a journal keeps more names than a program has synced.
 //!
-//! What is not shown here: that the sync comes before the answer (crashes show that), and what is written through memory that is mapped.
+//! Not shown here: that the sync comes before the answer (crashes show that), and writes through mapped memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ use crate::{Process, free_port};
 const CALLS: &str = "trace=mkdir,mkdirat,open,openat,openat2,creat,write,writev,pwrite64,pwritev,pwritev2,ftruncate,fallocate,utimensat,\
                      rename,renameat,renameat2,link,linkat,unlink,unlinkat,rmdir,fsync,fdatasync";
 
-/// What the next start can do without: SQLite's index of its log, what the operator reads, and locks.
+/// Files that the next start doesn't need: SQLite's index of its log, the operator's files, and locks.
 const PASSING: &[&str] = &[
     "store.db-shm",
     "agent.json",
@@ -31,18 +31,18 @@ const PASSING: &[&str] = &[
 /// The files and folders of a recording.
 #[derive(Default)]
 struct Recording {
-    /// Files with bytes that were not synced, and folders with names that were not, each with the line that did it.
+    /// Files with unsynced bytes, and folders with unsynced names, each with the line that wrote them.
     files: BTreeMap<String, usize>,
     folders: BTreeMap<String, (usize, String)>,
     /// Calls that are under way: where the line of each thread began.
     begun: BTreeMap<String, (usize, String)>,
     faults: BTreeSet<String>,
-    /// Names that are there: opening one of them makes none.
+    /// Existing names: opening one of them creates none.
     there: BTreeSet<String>,
 }
 
 impl Recording {
-    /// Reads what strace wrote of programs whose folder is `root`, in which these names were when they began.
+    /// Reads strace's recording of programs whose folder is `root`, which had these names when they started.
     fn read(text: &str, root: &Path, there: BTreeSet<String>) -> Self {
         let (mut this, root) = (Self { there, ..Self::default() }, root.to_str().unwrap());
         for (number, line) in text.lines().enumerate() {
@@ -116,7 +116,7 @@ impl Recording {
         self.there.insert(path.to_owned());
     }
 
-    /// A name is new in its folder, or gone.
+    /// A name is new in its folder, or was removed.
     fn changed(&mut self, path: &str, line: usize) {
         let folder = path.rsplit_once('/').map_or("/", |(folder, _)| folder);
         self.folders.insert(folder.to_owned(), (line, path.to_owned()));
@@ -131,7 +131,7 @@ impl Recording {
         self.name(to, line);
     }
 
-    /// What is gone need not be synced.
+    /// Removed files needn't be synced.
     fn forget_below(&mut self, path: &str) {
         let below = format!("{path}/");
         self.there.retain(|name| name != path && !name.starts_with(&below));
@@ -141,7 +141,7 @@ impl Recording {
         });
     }
 
-    /// What would be lost if the power failed now.
+    /// The data that would be lost if the power failed now.
     fn lost(self) -> Vec<String> {
         let files = self.files.into_keys().filter(|path| !is_passing(path));
         let files = files.map(|path| format!("{path} was written and not synced"));
@@ -158,7 +158,7 @@ fn is_passing(path: &str) -> bool {
     PASSING.iter().any(|passing| name.ends_with(passing)) || path.contains("/decisions/")
 }
 
-/// The paths in quotes of a call, each whole: strace shows what a relative one begins at before it.
+/// The quoted paths of a call, each whole: strace shows a relative path's starting folder before it.
 fn paths(rest: &str) -> Vec<String> {
     let mut parts = rest.split('"');
     let mut paths = Vec::new();
@@ -176,7 +176,7 @@ fn paths(rest: &str) -> Vec<String> {
 fn names_below(folder: &Path) -> BTreeSet<String> {
     let (mut names, mut folders) = (BTreeSet::new(), vec![folder.to_owned()]);
     while let Some(folder) = folders.pop() {
-        // Something else may work there.
+        // Another process may be working there.
         for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
             names.insert(path.to_str().unwrap().to_owned());
@@ -186,7 +186,7 @@ fn names_below(folder: &Path) -> BTreeSet<String> {
     names
 }
 
-/// A program that is recorded.
+/// A recorded program.
 struct Recorded {
     process: Process,
     log: PathBuf,
@@ -194,7 +194,7 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Starts `command`, which keeps what it keeps in `ground`.
+    /// Starts `command`, which keeps its files in `ground`.
     fn start(command: &Command, ground: &Path, log: PathBuf) -> Self {
         let mut strace = Command::new("strace");
         // The process is the program itself, so that signals reach it.
@@ -204,7 +204,7 @@ impl Recorded {
         Self { process: Process::start(&mut strace), log, there }
     }
 
-    /// What would be lost of what it keeps, now that it has ended.
+    /// Which of its files would be lost, now that it has ended.
     fn lost(self, ground: &Path) -> Vec<String> {
         let is_end = |line: &str| line.contains("+++") && line.starts_with(&self.pid());
         let text = eventually("the recording to end", || {
@@ -219,7 +219,7 @@ impl Recorded {
     }
 }
 
-/// What the program with these words would lose of what it keeps in `ground`.
+/// Which files in `ground` the program with these words would lose.
 fn lost_by(words: &[&str], ground: &Path) -> Vec<String> {
     let log = ground.with_extension("strace");
     let mut command = Command::new(program());
@@ -252,7 +252,7 @@ fn a_recording_shows_what_a_power_failure_would_take() {
     );
 }
 
-/// Has a fleet of one gateway and one node do what leaves files, each program recorded. The origin is not.
+/// Makes a fleet of one gateway and one node write its files, with each program recorded, except for the origin.
 #[test]
 fn what_a_fleet_and_its_commands_keep_is_synced_with_its_names() {
     if !tool::are_here(&[("strace", "strace")]) {

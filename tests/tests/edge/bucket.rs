@@ -71,7 +71,7 @@ fn below(parent: u32) -> Vec<(u32, String)> {
     found
 }
 
-/// Whether `wanted` is anywhere in the writable memory of a process, or in its arguments and environment.
+/// Whether `wanted` is anywhere in the writable memory of a process, including its arguments and environment.
 fn knows(process: u32, wanted: &[u8]) -> bool {
     let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
     let memory = fs::File::open(format!("/proc/{process}/mem")).unwrap();

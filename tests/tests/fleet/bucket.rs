@@ -1,4 +1,4 @@
-//! A title on its way from a library to viewers by way of a bucket: `fullbore publish`, then `fullbore control publish`, then nodes.
+//! A title goes from a library to viewers through a bucket: `fullbore publish`, then `fullbore control publish`, then nodes.
 
 #[path = "../../../crates/publish/tests/publish/store.rs"]
 mod store;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use store::Store;
 
-/// A block, as records have them.
+/// The size of a block in records.
 const BLOCK: usize = 4 << 20;
 
 fn film(bytes: usize) -> Vec<u8> {
@@ -25,7 +25,7 @@ fn publish(library: &Path, title: &str, to: &str) -> Output {
     command.output().unwrap()
 }
 
-/// One test, because it takes time until a fleet is up.
+/// One test, because starting a fleet takes time.
 #[test]
 fn a_title_in_a_bucket_reaches_all_nodes_and_a_cut_copy_goes_on() {
     let mut fleet = Fleet::start(&["a", "a", "b"], 10);
@@ -41,7 +41,7 @@ fn a_title_in_a_bucket_reaches_all_nodes_and_a_cut_copy_goes_on() {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!((&told["kept_bytes"], &told["objects"]), (&Value::from(0), &Value::from(4)));
-    // Slow enough to be cut in the middle: a block in an eighth of a second. Only the title's address names this server, so nodes have to be told.
+    // Slow enough to be interrupted: a block in an eighth of a second. Only the title's address names this server, so nodes need `--origin`.
     let origin = store.to();
     let slow = ["--fill-rate", "270M", "--origin", &origin];
     fleet.nodes.iter_mut().for_each(|node| node.restart_agent(&slow));
@@ -55,8 +55,8 @@ fn a_title_in_a_bucket_reaches_all_nodes_and_a_cut_copy_goes_on() {
         let own = own.join(catalog::Record::read(&own).unwrap().folder).join(FILM);
         assert!(fs::read(own).unwrap() == film, "{}", node.name);
     }
-    // At most a copy for each node, because agents that have just started don't know their neighbours, and the block that was on its way when
-    // each was cut.
+    // At most a copy for each node, because agents that have just started don't know their neighbours, and the block that was under way when
+    // each was interrupted.
     let (one, block) = (film.len() as u64, BLOCK as u64);
     let sent = store.sent_bytes("/v-");
     assert!((one..=3 * one + 3 * block).contains(&sent), "{sent} of {one}");

@@ -1,4 +1,4 @@
-//! The certificate that viewers see of a node: the node makes a key and a request, openssl is the authority, and an operator carries both between
+//! A node's certificate for viewers: the node makes a key and a request, openssl is the authority, and an operator carries both between
 //! them.
 
 use crate::house::Running;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const HOST: &str = "box1.example";
 
-/// A gateway and a node of it, whose server has no certificate of its own.
+/// A gateway and a node, whose server has no certificate of its own.
 struct Small {
     folder: TempDir,
     admin: String,
@@ -61,7 +61,7 @@ impl Small {
         command.arg(self.path("gateway")).current_dir(self.folder.path()).output().unwrap()
     }
 
-    /// What it printed.
+    /// Its output.
     #[track_caller]
     fn asked(&self, words: &[&str]) -> String {
         let ran = self.control(words);
@@ -82,14 +82,14 @@ impl Small {
         Running::start(node.args(["--", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]))
     }
 
-    /// Where the node's server listens, once it does.
+    /// The address of the node's server, once it listens.
     fn port(&self) -> Option<u16> {
         let said = std::fs::read_to_string(self.path("node/server.out")).ok()?;
         let url = said.lines().find_map(|line| line.strip_prefix("ready "))?;
         url.trim_end_matches('/').rsplit(':').next()?.parse().ok()
     }
 
-    /// Whether a viewer who trusts that authority gets through.
+    /// Whether a viewer who trusts that authority can connect.
     fn is_trusted(&self, port: u16, authority: &str) -> bool {
         let mut curl = tool::command("curl");
         curl.args(["-sS", "-o", "/dev/null", "--max-time", "10", "--cacert"])
@@ -98,7 +98,7 @@ impl Small {
         tool::run(curl.arg(format!("https://{HOST}:{port}/"))).success
     }
 
-    /// What openssl makes of a request: a chain with its authority's certificate.
+    /// openssl's answer to a request: a chain with its authority's certificate.
     fn issue(&self, request: &str, chain: &str) {
         openssl(
             self.folder.path(),
@@ -110,7 +110,7 @@ impl Small {
         std::fs::write(self.path(chain), both.concat()).unwrap();
     }
 
-    /// Whether some file below `folder` has these bytes.
+    /// Whether a file below `folder` contains these bytes.
     fn has(&self, folder: &str, bytes: &str) -> bool {
         let found = Command::new("grep").args(["-rqaF", bytes]).arg(self.path(folder)).status();
         found.unwrap().success()
@@ -138,7 +138,7 @@ fn a_node_gets_the_certificate_that_was_issued_for_its_request_and_its_key_never
     assert!(!fleet.is_trusted(port, "ca.pem"), "before it was issued");
     let server = std::fs::read_to_string(fleet.path("node/server.json")).unwrap();
 
-    // For the same host, and for a key that somebody else has.
+    // For the same host, but another key.
     openssl(
         fleet.folder.path(),
         &format!(

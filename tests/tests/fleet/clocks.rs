@@ -1,4 +1,4 @@
-//! Clocks that are minutes off, or jump, while viewers play: operators are told, and viewers notice nothing.
+//! Clocks that are minutes off, or jump, while viewers play: operators see it, and viewers notice nothing.
 
 use crate::house::{Extras, Fleet};
 use crate::nodes::swarm_until;
@@ -6,7 +6,7 @@ use fullbore_tests::{FakeClock, until};
 
 /// Ten minutes, in seconds.
 const MINUTES: i64 = 600;
-/// A clock is off by this if its node is told so; the rest is for a busy machine.
+/// The least offset that gateways report, with a margin for a busy machine.
 const OFF_MILLIS: u64 = 500_000;
 
 #[test]
@@ -41,7 +41,7 @@ fn clocks_that_are_minutes_off_or_jump_are_told_and_no_viewer_stalls() {
         gateway.set_ahead(-MINUTES);
         is_told(&fleet, "node-1", MINUTES);
         is_told(&fleet, "node-2", 0);
-        // New viewers get addresses that are signed by this clock, and play by those of nodes.
+        // New viewers get addresses that are signed by this clock, and play by the nodes' clocks.
         let new = "--viewers 5 --over 0 --duration 6s --watch 1h --buffer 4s";
         let ran = crate::nodes::swarm(&fleet.film(), new);
         assert_eq!(ran.number("sessions/without_stall"), 5.0, "{}\n{}", ran.figures, ran.stderr);
@@ -52,7 +52,7 @@ fn clocks_that_are_minutes_off_or_jump_are_told_and_no_viewer_stalls() {
     assert!(fleet.nodes.iter().all(|node| fleet.state_of(&node.name) == "serving"));
 }
 
-/// The gateway says how far a node's clock is ahead of its own.
+/// The offset of a node's clock from the gateway's, by the gateway.
 fn is_told(fleet: &Fleet, node: &str, ahead_seconds: i64) {
     until(&format!("{node} to be {ahead_seconds} s ahead"), || {
         let off = fleet.node(node)["clock_off_millis"].as_i64();

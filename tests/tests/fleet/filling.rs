@@ -10,14 +10,14 @@ use fullbore_tests::{FILM, make_title, until, within};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-/// A block, as records have them.
+/// The size of a block in records.
 const BLOCK: usize = 4 << 20;
 
 pub(crate) fn bytes(blocks: usize, seed: u8) -> Vec<u8> {
     (0..blocks * BLOCK + 12_345).map(|at| (at / 7 % 251) as u8 ^ seed).collect()
 }
 
-/// What a node's agent says of itself.
+/// The state that a node's agent reports.
 fn agent(node: &Node) -> Value {
     let text = fs::read(node.state.join("agent.json")).unwrap_or_default();
     serde_json::from_slice(&text).unwrap_or_default()
@@ -27,17 +27,17 @@ pub(crate) fn counted(node: &Node, what: &str) -> u64 {
     agent(node)["holding"]["fill"][what].as_u64().unwrap_or(0)
 }
 
-/// The share of its rate that a node's fill takes, as its agent says.
+/// The share of its rate that a node's fill uses, by its agent's report.
 pub(crate) fn share(node: &Node) -> f64 {
     agent(node)["holding"]["fill"]["share"].as_f64().unwrap_or(0.0)
 }
 
-/// All bytes that an agent says it has brought since its start.
+/// All bytes that an agent reports to have copied since its start.
 pub(crate) fn brought(node: &Node) -> u64 {
     ["origin_bytes", "cluster_bytes", "fleet_bytes"].iter().map(|what| counted(node, what)).sum()
 }
 
-/// Where titles are published from: the folder of a library, and its address if that is another one.
+/// The source of titles: the folder of a library, and its address if that differs.
 pub(crate) struct Shelf {
     folder: PathBuf,
     address: Option<&'static str>,
@@ -54,7 +54,7 @@ impl Shelf {
         Self { folder, address }
     }
 
-    /// Publishes a title besides the fleet's film, and returns what one copy of it costs.
+    /// Publishes a title in addition to the fleet's film, and returns the bytes of one copy.
     pub(crate) fn publish(&self, fleet: &Fleet, title: &str, film: &[u8], flags: &[&str]) -> u64 {
         let place = self.folder.join(title);
         fs::create_dir_all(&place).unwrap();
@@ -68,7 +68,7 @@ impl Shelf {
         published["bytes"].as_u64().unwrap() + record
     }
 
-    /// What a title's film is now.
+    /// A title's current film.
     fn film(&self, title: &str) -> Vec<u8> {
         let place = self.folder.join(title);
         let record = catalog::Record::read(&place).unwrap();
@@ -81,7 +81,7 @@ fn film_of(node: &Node, title: &str) -> PathBuf {
     folder.join(catalog::Record::read(&folder).unwrap().folder).join(FILM)
 }
 
-/// Nodes know who else is of their cluster.
+/// Nodes know the other nodes of their cluster.
 pub(crate) fn settle(fleet: &Fleet) {
     until("all nodes to be told that all serve", || {
         fleet.nodes.iter().all(|node| {
@@ -92,7 +92,7 @@ pub(crate) fn settle(fleet: &Fleet) {
     });
 }
 
-/// One test, because it takes time until a fleet is up: two gateways, etcd, an S3 server and three nodes. `night` has the whole of it.
+/// One test, because starting a fleet takes time: two gateways, etcd, an S3 server and three nodes. `night` has the full version.
 #[test]
 #[ignore = "takes most of a minute of an idle machine: ./run fleet-lab"]
 fn one_copy_comes_from_the_origin_and_titles_arrive_whole_whoever_is_killed_meanwhile() {
@@ -106,10 +106,10 @@ fn one_copy_comes_from_the_origin_and_titles_arrive_whole_whoever_is_killed_mean
     copy_under_kills(&mut fleet, &shelf, 4, 12);
 }
 
-/// A node whose turn it is not goes out all the same if it has waited in vain. On a busy machine that would be soon.
+/// A node fetches from outside even without its turn if it has waited in vain. On a busy machine that would be soon.
 const PATIENT: [&str; 2] = ["--fill-wait", "120"];
 
-/// All agents have just been started again, so that gateways say of all boxes that they start.
+/// All agents have just been restarted, so gateways report all boxes as starting.
 fn copy_once_for_each_cluster(fleet: &mut Fleet, shelf: &Shelf) {
     for node in &mut fleet.nodes {
         Course::default().restart_agent(node, &PATIENT);
@@ -117,12 +117,12 @@ fn copy_once_for_each_cluster(fleet: &mut Fleet, shelf: &Shelf) {
     let cost = shelf.publish(fleet, "second", &bytes(3, 1), &[]);
     within(ARRIVAL, "all nodes to hold it", || (fleet.holders("second") == 3).then_some(()));
     until("the agents to have counted", || fleet.nodes.iter().all(|node| brought(node) >= cost));
-    // Whichever cluster is first has it from the origin, the other one perhaps from there.
+    // The first cluster gets it from the origin, the other one perhaps from the first.
     let outside = |node: &Node| counted(node, "origin_bytes") + counted(node, "fleet_bytes");
     let outside: Vec<_> = fleet.nodes.iter().map(outside).collect();
     assert_eq!(outside[0] + outside[1], cost, "of cluster a: {outside:?}");
     assert_eq!(outside[2], cost, "of cluster b: {outside:?}");
-    // The film at least: its small documents may have come from the other cluster a moment earlier.
+    // At least the film: its small documents may have come from the other cluster a moment earlier.
     let neighbours =
         || -> u64 { fleet.nodes[..2].iter().map(|node| counted(node, "cluster_bytes")).sum() };
     let film = bytes(3, 1).len() as u64;
@@ -144,7 +144,7 @@ fn copy_once_for_each_cluster(fleet: &mut Fleet, shelf: &Shelf) {
 #[test]
 fn what_waits_for_a_window_is_told_with_how_much_it_is_and_when_it_will_be_done() {
     let mut fleet = Fleet::start(&["a"], 2);
-    // A minute in twelve hours, give or take the one that begins meanwhile.
+    // A minute in twelve hours, plus or minus the one that begins meanwhile.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let hour = (now / 3600 + 12) % 24;
     let window = format!("{hour:02}:00-{hour:02}:01 UTC");
@@ -162,14 +162,14 @@ fn what_waits_for_a_window_is_told_with_how_much_it_is_and_when_it_will_be_done(
     assert_eq!(fleet.holders("later"), 0);
 }
 
-/// What a node has brought of the title that is under way.
+/// The parts of the current title that a node has copied.
 #[derive(Default)]
 struct Course {
     /// By agents that were killed meanwhile.
     earlier_bytes: u64,
-    /// What its agent had brought before.
+    /// Bytes that its agent had copied before.
     before_bytes: u64,
-    /// The version that is arriving, and how many of its blocks were there when somebody looked last.
+    /// The version that is arriving, and the number of its blocks at the last check.
     there: Option<(String, usize)>,
 }
 
@@ -178,7 +178,7 @@ impl Course {
         Self { before_bytes: brought(node), ..Self::default() }
     }
 
-    /// No block that was there is missing: so none is fetched again.
+    /// No block that was there is missing, so none is fetched again.
     fn look(&mut self, node: &Node, seed: u64) {
         let map = fs::read_to_string(node.library.join(".ingest-third/blocks")).ok();
         let now = map.and_then(|map| {
@@ -196,7 +196,7 @@ impl Course {
         self.there = now;
     }
 
-    /// Its agent is killed, and another one started.
+    /// Kills its agent, and starts another one.
     fn restart_agent(&mut self, node: &mut Node, flags: &[&str]) {
         node.agent.kill();
         self.earlier_bytes += brought(node).saturating_sub(self.before_bytes);
@@ -206,7 +206,7 @@ impl Course {
         node.restart_agent(flags);
     }
 
-    /// As far as agents could tell before they were killed, which they do once a second.
+    /// As far as agents reported before they were killed, which they do once a second.
     fn bytes(&self, node: &Node) -> u64 {
         self.earlier_bytes + brought(node).saturating_sub(self.before_bytes)
     }
@@ -218,7 +218,7 @@ fn seed() -> u64 {
     named.unwrap_or_else(|| fastrand::u64(..))
 }
 
-/// `kills` times, at a drawn moment, somebody is killed who takes part in copying a title: a source, a target or the gateway.
+/// Kills a process that takes part in copying a title, `kills` times, at random moments: a source, a target or the gateway.
 fn copy_under_kills(fleet: &mut Fleet, shelf: &Shelf, kills: usize, blocks: usize) {
     // A block in an eighth of a second.
     const SLOW: [&str; 4] = ["--fill-rate", "270M", "--fill-wait", "2"];
@@ -231,7 +231,7 @@ fn copy_under_kills(fleet: &mut Fleet, shelf: &Shelf, kills: usize, blocks: usiz
     let mut courses: Vec<_> = fleet.nodes.iter().map(Course::of).collect();
     let mut cost = shelf.publish(fleet, "third", &bytes(blocks, 2), &[]);
     for number in 0..kills {
-        // sleeps: the moment of the next kill, as drawn
+        // sleeps: until the random moment of the next kill
         std::thread::sleep(Duration::from_millis(drawn.u64(100..900)));
         let at = drawn.usize(0..fleet.nodes.len());
         let who = drawn.u8(0..3);
@@ -249,7 +249,7 @@ fn copy_under_kills(fleet: &mut Fleet, shelf: &Shelf, kills: usize, blocks: usiz
             _ => courses[at].restart_agent(&mut fleet.nodes[at], &SLOW),
         }
         if number % 10 == 9 && fleet.holders("third") == fleet.nodes.len() {
-            // All is there: the next version is under way.
+            // Everything has arrived: the next version is under way.
             check_copies(fleet, shelf, &courses, cost, seed);
             courses = fleet.nodes.iter().map(Course::of).collect();
             let other = u8::try_from(number).unwrap_or(u8::MAX);
@@ -267,7 +267,7 @@ fn copy_under_kills(fleet: &mut Fleet, shelf: &Shelf, kills: usize, blocks: usiz
     }
 }
 
-/// A title takes some ten seconds, and another node's turn comes after as long again. The rest is for a busy machine.
+/// A title takes some ten seconds, and another node's turn comes after the same time again. The rest is for a busy machine.
 const ARRIVAL: Duration = Duration::from_secs(180);
 
 /// All nodes have the title whole, and none has fetched it twice.

@@ -1,5 +1,5 @@
-//! Gateways that die, stand still or know no better: nobody who plays notices, nodes answer new viewers, and the next gateway steers from what
-//! it knew.
+//! Gateways that die, hang or have old data: playing viewers don't notice, nodes answer new viewers, and the next gateway steers from its
+//! predecessor's data.
 
 use crate::house::{Extras, Fleet, Node, Running, Seat, get, route_at};
 use crate::nodes::{swarm, swarm_until};
@@ -25,7 +25,7 @@ fn a_killed_gateway_steers_at_once_from_its_own_disk_and_its_decisions_come_out_
     };
     let before = sorted(fleet.route());
     fleet.gateway.kill();
-    // Nodes do nothing meanwhile, so all that it knows is on its disk.
+    // Nodes do nothing meanwhile, so its only data is on its disk.
     fleet.nodes.iter().for_each(|node| node.agent.signal(Signal::STOP));
     let (_, master) = (fleet.restart_gateway(), get(&fleet.film()));
     assert_eq!(sorted(fleet.route()), before, "{master:?}");
@@ -77,11 +77,11 @@ fn viewers_are_answered_while_a_gateway_stands_still_while_all_are_dead_and_besi
     one_knows_no_better(&mut fleet, &seat, &addresses_in(&master));
 }
 
-/// A day without gateways, 8,640 to one: it has ten seconds, and certificates that hold for 30 days hold for five minutes here. Heartbeats,
+/// A day without gateways, 8,640 to one: it has ten seconds, and certificates valid for 30 days are valid for five minutes here. Heartbeats,
 /// steering answers and films are as long as ever.
 const SCALED_DAY: Duration = Duration::from_secs(10);
 const SCALED_LIFE: &str = "5m";
-/// When it is renewed: after two thirds.
+/// Its renewal is due after two thirds.
 const SCALED_RENEWAL: Duration = Duration::from_secs(200);
 
 #[test]
@@ -131,12 +131,12 @@ fn long_lived() -> (Fleet, Seat) {
     (fleet, seat)
 }
 
-/// Viewers play before, meanwhile and afterwards, and new ones come meanwhile.
+/// Viewers play before, meanwhile and afterwards, and new ones arrive meanwhile.
 fn day_without(fleet: &mut Fleet, second: &mut Running, at_its_end: impl FnOnce(&Fleet)) {
     let words = "--viewers 20 --over 0 --duration 10m --watch 10m --buffer 20s";
     let film = fleet.film();
     let ran = swarm_until(&film, words, || {
-        // Who has its manifest tries all three nodes.
+        // Viewers with its manifest try all three nodes.
         let connections = || fleet.nodes.iter().map(|node| node.connections()).sum::<u64>();
         until("all viewers to have begun", || connections() >= 3 * 20);
         fleet.gateway.kill();
@@ -147,7 +147,7 @@ fn day_without(fleet: &mut Fleet, second: &mut Running, at_its_end: impl FnOnce(
             let ran = swarm(&film, "--viewers 3 --over 0 --duration 4s --watch 1h --buffer 4s");
             assert_eq!(ran.number("sessions/without_stall"), 3.0, "{}", ran.figures);
         }
-        // sleeps: a scaled day has to pass, and longer is as well
+        // sleeps: a scaled day has to pass, and longer is fine
         std::thread::sleep((SCALED_DAY + Duration::from_secs(2)).saturating_sub(began.elapsed()));
         at_its_end(fleet);
         fleet.restart_gateway();
@@ -165,7 +165,7 @@ fn all_serve(fleet: &Fleet, admin: &str) -> bool {
     fleet.states_at(admin).iter().all(|state| state == "serving")
 }
 
-/// The first gateway stops, and goes on after some seconds: viewers and operators have the other one, and no node was lost.
+/// The first gateway hangs, and continues after some seconds: viewers and operators use the other one, and no node is lost.
 fn one_stands_still(fleet: &Fleet, seat: &Seat) {
     fleet.gateway.signal(Signal::STOP);
     let stopped = Instant::now();
@@ -176,8 +176,8 @@ fn one_stands_still(fleet: &Fleet, seat: &Seat) {
     until("the other gateway to send nobody to it", || {
         !route_at(&seat.url()).contains(&"node-1".to_owned())
     });
-    // As long as it takes to see that time has passed.
-    // sleeps: so long that the gateway sees that it did not run, and longer is as well
+    // Long enough to notice that time has passed.
+    // sleeps: long enough for the gateway to notice that it did not run, and longer is fine
     std::thread::sleep(Duration::from_secs(4).saturating_sub(stopped.elapsed()));
     fleet.gateway.signal(Signal::CONT);
     fleet.gateway.stderr.wait_for("this gateway did not run for");
@@ -209,25 +209,25 @@ fn answers_viewers(url: &str, token: &str) {
     let steered: Value = serde_json::from_str(&steered).unwrap_or_default();
     let priority = steered["PATHWAY-PRIORITY"].as_array().map_or(0, Vec::len);
     assert_eq!((status, priority), (200, 3), "{steered}");
-    // A node has public keys only: whoever brings no token gets none.
+    // A node has public keys only, so it gives no token to a viewer without one.
     let (_, unsigned) = get(&format!("{film}/master.m3u8"));
     assert!(addresses_in(&unsigned).iter().all(|address| get(address).0 == 403), "{unsigned}");
 }
 
-/// The second gateway's store is away and its copy is old: the first has withdrawn the film meanwhile. No node brings it back.
+/// The second gateway can't reach its store and its copy is old: the first has withdrawn the film meanwhile. No node restores it.
 fn one_knows_no_better(fleet: &mut Fleet, seat: &Seat, addresses: &[String]) {
     fleet.control(&["withdraw", "film", "--reason", "rights ended"]);
     let is_gone =
         |fleet: &Fleet| fleet.nodes.iter().all(|node| !node.library.join("film").exists());
     until("the film to be gone", || is_gone(fleet));
-    // Nobody listens there.
+    // Nothing listens there.
     let second: Running = fleet.start_second(seat, Some("etcd://127.0.0.1:9"));
     let known = fleet.control_at(&seat.admin(), &["nodes"]);
     let known: Value = serde_json::from_slice(&known.stdout).unwrap_or_default();
     assert!(known["store_problem"].is_string(), "{known}");
     let titles = get(&format!("{}/api/v1/titles", seat.url())).1;
     assert!(titles.contains("\"film\""), "it knows better: {titles}");
-    // Agents that run know that this is nothing new from that gateway. One that starts anew hears it out.
+    // Running agents know that this is old data from that gateway. A restarted one accepts its answer.
     fleet.nodes[0].agent.kill();
     fleet.nodes[0].power_on();
     fleet.nodes[0].agent.stderr.wait_for("titles to hold is refused: it is of epoch");
@@ -244,7 +244,7 @@ fn addresses_in(master: &str) -> Vec<String> {
     master.lines().filter(|line| line.starts_with("http")).map(str::to_owned).collect()
 }
 
-/// What a node answered, and what it said of itself, comes out the same again.
+/// A node's answers and its own states replay to the same results.
 fn replays(node: &Node) {
     let mut command = Command::new(program());
     let state = node.state.to_str().expect("text");

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Gives a machine its folders, then becomes the command of the guide. `$1` is the machine's folder, `$2` what both share as `/srv`, `$3` the
-/// command.
+/// Gives a machine its folders, then becomes the command of the guide. `$1` is the machine's folder, `$2` the folder that both share as `/srv`,
+/// `$3` the command.
 const MACHINE: &str = r#"
 for folder in var/lib etc; do mount --bind "$1/$folder" "/$folder"; done
 mount --bind "$2" /srv
@@ -42,7 +42,7 @@ impl<'f> Machine<'f> {
         Self { folder, srv, network: Namespace::new() }
     }
 
-    /// The command, which finds all of this machine in its place. What it starts ends with it.
+    /// The command, which sees this machine's folders in their places. Its child processes end with it.
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]);
@@ -128,7 +128,7 @@ fn the_guide_leads_to_a_film_that_plays_from_the_second_machine() {
     let invitation = gateway.run(invite);
     let printed = invitation.lines().find(|line| line.trim().starts_with("fullbore join "));
     let printed = printed.unwrap_or_else(|| panic!("{invitation}")).trim();
-    // What the guide shows is what was printed, but for the token and the box's own words.
+    // The guide shows the real output, except for the token and the box's own arguments.
     let (head, own_words) = join.split_once("--token ... ").expect("a token left out");
     assert!(printed.starts_with(&format!("{head}--token ")), "{printed}\n{join}");
     let token = printed.split_once("--token ").unwrap().1.split(' ').next().unwrap();
@@ -150,7 +150,7 @@ fn the_guide_leads_to_a_film_that_plays_from_the_second_machine() {
     assert!(page.contains("<html"), "{page}");
 }
 
-/// ffprobe gets the film's length and decodes its pictures, from the box.
+/// ffprobe reads the film's length and decodes its pictures, from the box.
 #[track_caller]
 fn plays(machine: &Machine<'_>, url: &str) {
     let length =

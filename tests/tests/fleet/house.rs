@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Thirteen processes share this machine, so one fleet at a time.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Waits until no other fleet is there, and keeps others waiting.
+/// Waits until no other fleet is running, and keeps others waiting.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -25,7 +25,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 /// Each fleet has a /24 of loopback of its own.
 static FLEETS: AtomicU8 = AtomicU8::new(0);
 
-/// A gateway takes silence for death after 15 s; the rest is for a busy machine.
+/// A gateway counts a silent node as lost after 15 s; the rest is for a busy machine.
 pub(crate) const DEATH: Duration = Duration::from_secs(40);
 
 /// A process of a fleet. Killed when dropped.
@@ -68,21 +68,21 @@ impl Drop for Running {
     }
 }
 
-/// A box: what there is to know before its agent starts.
+/// A box: its properties before its agent starts.
 pub(crate) struct Machine {
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) state: PathBuf,
     pub(crate) library: PathBuf,
     port: u16,
-    /// Where it answers viewers itself, without a slash at the end.
+    /// Its own address for viewers, without a slash at the end.
     pub(crate) answers: Option<String>,
     network: Option<Arc<Namespace>>,
     /// For its agent.
     flags: Vec<String>,
     /// For its server.
     server_flags: Vec<String>,
-    /// What its agent has in its environment.
+    /// Its agent's environment variables.
     variables: Vec<(&'static str, String)>,
 }
 
@@ -135,12 +135,12 @@ impl Node {
         Pid::from_raw(pids.find(ours)?)
     }
 
-    /// How many connections its server has, as the server itself says.
+    /// The number of its server's connections, by the server's own figures.
     pub(crate) fn connections(&self) -> u64 {
         self.total("connections")
     }
 
-    /// What its server says of all its workers together: in its network, if it has one, because its admin page is on loopback.
+    /// Its server's figures for all workers together: read in its network, if it has one, because its admin page is on loopback.
     pub(crate) fn total(&self, name: &str) -> u64 {
         let said = std::fs::read_to_string(self.state.join("server.out")).unwrap();
         let admin =
@@ -154,20 +154,20 @@ impl Node {
         status["total"][name].as_u64().unwrap_or_else(|| panic!("{status}"))
     }
 
-    /// Agent and server die at once, as when the power goes.
+    /// Agent and server die at once, as in a power failure.
     pub(crate) fn power_off(&mut self) {
         let server = self.server();
         self.agent.kill();
         kill_process(server, Signal::KILL).unwrap();
     }
 
-    /// Agent and server go on existing, and do nothing.
+    /// Stops agent and server without ending them.
     pub(crate) fn freeze(&self) {
         self.agent.signal(Signal::STOP);
         kill_process(self.server(), Signal::STOP).unwrap();
     }
 
-    /// Ends the agent and starts it again with more flags. Its server serves on.
+    /// Ends the agent and starts it again with more flags. Its server keeps serving.
     pub(crate) fn restart_agent(&mut self, flags: &[&str]) {
         self.agent.kill();
         self.agent = self.machine.start_agent(flags);
@@ -181,7 +181,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // The server outlives its agent, so it is ended by itself.
+        // The server outlives its agent, so it is killed separately.
         self.agent.kill();
         if let Some(server) = self.find_server() {
             let _ = kill_process(server, Signal::KILL);
@@ -189,14 +189,14 @@ impl Drop for Node {
     }
 }
 
-/// Where a gateway listens.
+/// A gateway's addresses.
 pub(crate) struct Seat {
     name: &'static str,
     host: String,
     public: u16,
     admin: u16,
     machines: u16,
-    /// Flags that say where its store is, if it is not in its folder.
+    /// Flags for its store, if that isn't in its folder.
     flags: Vec<String>,
     more: Vec<String>,
     variables: Vec<(&'static str, String)>,
@@ -211,17 +211,17 @@ impl Seat {
         Self { name, host, public, admin, machines, flags, more, variables }
     }
 
-    /// Where it answers viewers, without a slash at the end.
+    /// Its address for viewers, without a slash at the end.
     pub(crate) fn url(&self) -> String {
         format!("http://{}:{}", self.host, self.public)
     }
 
-    /// Where it answers nodes.
+    /// Its address for nodes.
     pub(crate) fn machines(&self) -> String {
         format!("https://{}:{}", self.host, self.machines)
     }
 
-    /// Where it answers operators.
+    /// Its address for operators.
     pub(crate) fn admin(&self) -> String {
         format!("http://127.0.0.1:{}", self.admin)
     }
@@ -244,14 +244,14 @@ impl Seat {
 /// A node's network, and its address there.
 pub(crate) type Place = (Arc<Namespace>, String);
 
-/// What else a fleet may have.
+/// Optional parts of a fleet.
 #[derive(Default)]
 pub(crate) struct Extras<'e> {
     /// Nodes serve signed addresses only.
     pub(crate) signed: bool,
     /// Nodes answer viewers themselves.
     pub(crate) answers: bool,
-    /// The gateway's address, which is on loopback otherwise, and each node's network and address.
+    /// The gateway's address, which is otherwise on loopback, and each node's network and address.
     pub(crate) networks: Option<(&'e str, &'e [Place])>,
     /// More flags for gateways.
     pub(crate) gateway_flags: &'e [&'e str],
@@ -259,11 +259,11 @@ pub(crate) struct Extras<'e> {
     pub(crate) agent_flags: &'e [&'e str],
     /// More flags for their servers.
     pub(crate) server_flags: &'e [&'e str],
-    /// The disk of each node's library, which is large otherwise.
+    /// The disk of each node's library, which is otherwise large.
     pub(crate) disk_kibibytes: Option<usize>,
-    /// The gateway's clock, and each node's, if they are not this machine's.
+    /// The gateway's clock, and each node's, if they differ from this machine's.
     pub(crate) clocks: Option<(&'e FakeClock, &'e [FakeClock])>,
-    /// What the fleet keeps its state in, if not in the gateway's folder.
+    /// The fleet's store, if it isn't in the gateway's folder.
     pub(crate) stores: Option<&'e Stores>,
 }
 
@@ -271,7 +271,7 @@ pub(crate) struct Extras<'e> {
 pub(crate) struct Fleet {
     pub(crate) nodes: Vec<Node>,
     pub(crate) gateway: Running,
-    /// Of viewers, without a slash at the end.
+    /// Address for viewers, without a slash at the end.
     pub(crate) url: String,
     pub(crate) admin: String,
     pub(crate) folder: TempDir,
@@ -295,12 +295,12 @@ pub(crate) fn free_port() -> u16 {
 }
 
 impl Fleet {
-    /// Starts a fleet whose nodes are at `sites`, with a film of so many segments of two seconds.
+    /// Starts a fleet whose nodes are at `sites`, with a film of this many segments of two seconds.
     pub(crate) fn start(sites: &[&str], segments: usize) -> Self {
         Self::with(sites, segments, &Extras::default())
     }
 
-    /// As [`Self::start`], with more.
+    /// As [`Self::start`], with optional parts.
     pub(crate) fn with(sites: &[&str], segments: usize, extras: &Extras<'_>) -> Self {
         let alone = alone();
         let folder = tempfile::tempdir().unwrap();
@@ -382,12 +382,12 @@ impl Fleet {
         self.nodes.push(Node { agent: machine.start_agent(&[]), machine });
     }
 
-    /// Where nodes serve viewers.
+    /// The nodes' port for viewers.
     pub(crate) fn node_port(&self) -> u16 {
         self.node_port
     }
 
-    /// Where the gateway answers nodes, without a scheme.
+    /// The gateway's address for nodes, without a scheme.
     pub(crate) fn machines(&self) -> String {
         self.seat.machines().trim_start_matches("https://").to_owned()
     }
@@ -417,19 +417,19 @@ impl Fleet {
         seat.start(&self.path(seat.name), self.node_port, more)
     }
 
-    /// Where a second gateway may listen.
+    /// Addresses for a second gateway.
     pub(crate) fn second_seat(&self) -> Seat {
         self.another_seat("g2", &self.seat.host)
     }
 
-    /// Where another gateway may listen.
+    /// Addresses for another gateway.
     pub(crate) fn another_seat(&self, name: &'static str, host: &str) -> Seat {
         let Seat { flags, more, variables, .. } = &self.seat;
         let (flags, more, variables) = (flags.clone(), more.clone(), variables.clone());
         Seat { flags, more, variables, ..Seat::new(name, host, None, &[]) }
     }
 
-    /// Runs `fullbore control` with `--json`, and returns what it printed.
+    /// Runs `fullbore control` with `--json`, and returns its output.
     pub(crate) fn control(&self, words: &[&str]) -> Value {
         let ran = self.control_ends(words);
         let text = String::from_utf8(ran.stdout).unwrap();
@@ -437,7 +437,7 @@ impl Fleet {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error}: {text}"))
     }
 
-    /// As [`Self::control`], whatever comes of it.
+    /// As [`Self::control`], whatever the result.
     pub(crate) fn control_ends(&self, words: &[&str]) -> std::process::Output {
         self.control_at(&self.admin, words)
     }
@@ -458,12 +458,12 @@ impl Fleet {
         curl
     }
 
-    /// What the fleet's page shows now.
+    /// The fleet page's current data.
     pub(crate) fn page(&self) -> Value {
         self.page_at(&self.admin)
     }
 
-    /// What the page of a gateway shows now.
+    /// The current data of a gateway's page.
     pub(crate) fn page_at(&self, admin: &str) -> Value {
         let mut curl = self.curl(&["--no-buffer", &format!("{admin}/api/v1/fleet")]);
         let mut child = curl.stdout(Stdio::piped()).spawn().unwrap();
@@ -486,7 +486,7 @@ impl Fleet {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// What the gateway says of a node.
+    /// The gateway's view of a node.
     pub(crate) fn node(&self, name: &str) -> Value {
         node_of(&self.control(&["nodes"]), name)
     }
@@ -495,14 +495,14 @@ impl Fleet {
         state_in(&self.node(name))
     }
 
-    /// What a gateway takes all nodes for, one after the other; nothing while it does not answer.
+    /// A gateway's states of all nodes, in order; nothing while it doesn't answer.
     pub(crate) fn states_at(&self, admin: &str) -> Vec<String> {
         let ran = self.control_at(admin, &["nodes"]);
         let all: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
         self.nodes.iter().map(|node| state_in(&node_of(&all, &node.name))).collect()
     }
 
-    /// How many nodes hold a title.
+    /// The number of nodes that hold a title.
     pub(crate) fn holders(&self, title: &str) -> usize {
         let place = self.control(&["where", title]);
         let nodes = place["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -514,24 +514,24 @@ impl Fleet {
         route_at(&self.url)
     }
 
-    /// Whether all small disks are there: mounting them takes root.
+    /// Whether all small disks are mounted, which takes root.
     pub(crate) fn has_disks(&self) -> bool {
         self.disk_kibibytes.is_none() || self.disks.len() == self.nodes.len()
     }
 
-    /// The disk of a node's library is gone, as if somebody had pulled it out.
+    /// Removes the disk of a node's library, as if it had been pulled out.
     pub(crate) fn lose_disk(&mut self, node: usize) {
         let library = &self.nodes[node].library;
         self.disks.retain(|disk| disk.path() != library);
     }
 
-    /// Where the film plays.
+    /// The film's address.
     pub(crate) fn film(&self) -> String {
         format!("{}/play/film/master.m3u8", self.url)
     }
 }
 
-/// A node in what a gateway says of all.
+/// A node in a gateway's list.
 pub(crate) fn node_of(all: &Value, name: &str) -> Value {
     let nodes = all["nodes"].as_array().map(Vec::as_slice).unwrap_or_default();
     nodes.iter().find(|node| node["name"] == name).cloned().unwrap_or_default()
@@ -541,7 +541,7 @@ fn state_in(node: &Value) -> String {
     node["state"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The nodes that a viewer of the film gets from whoever answers viewers at `url`.
+/// The nodes that a viewer of the film gets from the gateway or node at `url`.
 pub(crate) fn route_at(url: &str) -> Vec<String> {
     let (_, text) = get(&format!("{url}/api/v1/route?title=film"));
     let answer: Value = serde_json::from_str(&text).unwrap_or_default();

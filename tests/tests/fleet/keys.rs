@@ -1,11 +1,11 @@
-//! Keys that sign viewers' addresses: they begin and roll under viewers who play.
+//! Keys that sign viewers' addresses: they begin and roll while viewers play.
 
 use crate::house::{Fleet, get};
 use crate::nodes::swarm_while;
 use fullbore_tests::{Ran, until};
 use serde_json::Value;
 
-/// What a new viewer gets: the address of the film at a node.
+/// A new viewer's address of the film at a node.
 fn address(fleet: &Fleet) -> String {
     let (_, text) = get(&format!("{}/api/v1/route?title=film", fleet.url));
     let answer: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -30,7 +30,7 @@ fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused_until
     let unsigned = address(&fleet);
     assert_eq!((key(&unsigned), status(&unsigned)), (None, 200));
 
-    // The gateway signs at once. Who plays without a token has some seconds.
+    // The gateway signs at once. Viewers without a token have some seconds.
     fleet.control(&["keys", "roll", "--after", "3s"]);
     let before = address(&fleet);
     assert!(key(&before).is_some(), "{before}");
@@ -56,7 +56,7 @@ fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused_until
     let states: Vec<_> = keys["keys"].as_array().unwrap().iter().map(|key| &key["state"]).collect();
     assert_eq!(states, ["signs", "trusted"], "{keys}");
 
-    // A stolen key: what it signed is good for nothing as soon as nodes hear.
+    // A stolen key: its signatures become invalid as soon as nodes learn of it.
     fleet.control(&["keys", "distrust"]);
     let replaced = address(&fleet);
     until("the node to refuse what was signed before", || {
@@ -70,7 +70,7 @@ fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused_until
 fn no_viewer_who_plays_is_refused_when_signing_begins_and_when_keys_roll() {
     let fleet = Fleet::start(&["a", "b", "c"], 50);
     let unsigned = address(&fleet);
-    // It ends before nodes ask for tokens. Some viewers came before the gateway signed, and some afterwards.
+    // It ends before nodes require tokens. Some viewers came before the gateway signed, and some afterwards.
     let beginning = "--viewers 20 --over 8s --duration 12s --watch 10m --buffer 6s";
     let ran = swarm_while(&fleet.film(), beginning, || {
         arrive(4);

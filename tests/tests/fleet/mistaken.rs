@@ -1,10 +1,10 @@
-//! What operators get who are mistaken: one sentence that says what to do, and an exit code that is not 0.
+//! Operators' mistakes: one sentence that says what to do, and an exit code other than 0.
 
 use crate::house::{Fleet, node_of};
 use fullbore_tests::{program, tool, until};
 use serde_json::{Value, json};
 
-/// One fleet for all of it. It has no node, because nothing of this gets to one.
+/// One fleet for everything. It has no node, because none of this reaches one.
 #[test]
 fn what_cannot_be_done_is_said_and_is_a_failure() {
     let fleet = Fleet::start(&[], 4);
@@ -14,9 +14,9 @@ fn what_cannot_be_done_is_said_and_is_a_failure() {
         ("explain 192.0.2.1 nothing", 1, "\"nothing\" was never published"),
         ("where nothing", 1, "\"nothing\" was never published"),
         ("gateways remove g9", 1, "there is no gateway \"g9\""),
-        // They were dropped, and another gateway was asked.
+        // They used to be dropped, and the request went to another gateway.
         ("gateways --admin http://127.0.0.1:1 remove g9", 2, "cannot be used with"),
-        // All that was said to be missing was --none, which takes pins away.
+        // The error used to ask only for --none, which removes pins.
         ("pin film", 2, "--everywhere <COPIES>"),
         ("pin film --everywhere 0", 2, "a number of copies"),
         ("allow s", 2, "--all"),
@@ -26,7 +26,7 @@ fn what_cannot_be_done_is_said_and_is_a_failure() {
         ("announce s /bin/true", 1, "/bin/true: it is not text: write a prefix on each line"),
         ("allow s --file /bin/true", 1, "/bin/true: it is not text: write a prefix on each line"),
         ("invite --cluster c --expires 0s", 1, "for 1 second to 30 days"),
-        // Nothing came of it.
+        // It had no effect.
         ("invite --cluster c --site s --region other", 1, "site s is in region r, not other"),
         ("invite --cluster d --site s --region other", 1, "site s is in region r, not other"),
     ] {
@@ -47,8 +47,8 @@ fn what_cannot_be_done_is_said_and_is_a_failure() {
     }
 }
 
-/// A gateway was `ready`, and in the list of all gateways, before it found that its host is none. A backup of a folder that is not there made it, and
-/// so did a restore of a file that is not there.
+/// A gateway used to be `ready`, and in the list of all gateways, before it noticed that its host is invalid. A backup of a missing folder created
+/// it, and so did a restore of a missing file.
 #[test]
 fn what_is_mistyped_is_refused_before_anything_is_made() {
     let folder = tempfile::tempdir().unwrap();
@@ -80,7 +80,7 @@ fn what_is_mistyped_is_refused_before_anything_is_made() {
     }
 }
 
-/// Its server's flags and the fleet's policy are two settings on two machines, and nothing said when they differ.
+/// Its server's flags and the fleet's policy are two settings on two machines, and nothing used to report a difference.
 #[test]
 fn a_box_that_serves_where_no_viewer_is_sent_says_so() {
     let fleet = Fleet::start(&["a"], 4);
@@ -106,7 +106,7 @@ fn a_box_that_serves_where_no_viewer_is_sent_says_so() {
     until("the gateway to say so", || shown() == own);
     let page = node_of(&fleet.page(), &node.name);
     assert_eq!(page["served_at"], own, "{page}");
-    // Something in front of it may do TLS.
+    // A proxy in front of it may do TLS.
     assert_eq!(fleet.node(&node.name)["not_me"], json!([]));
     send_to("http");
     log.wait_for("the fleet now sends viewers to the address that this box's server serves");

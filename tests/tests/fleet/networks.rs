@@ -1,7 +1,7 @@
 //! The networks of a fleet and of its viewers, joined by a router in which paths break.
 //!
-//! The gateway's network, one for each site, some for viewers and whatever else a test wants are namespaces; so is the router between them. Faults
-//! are rules of the router: it drops packets without a word, or sends them over a narrow line. Nobody is told: no interface goes down, and no ICMP
+//! The gateway's network, one for each site, some for viewers and any others that a test wants are namespaces; so is the router between them. Faults
+//! are rules of the router: it drops packets silently, or sends them over a narrow line. Faults are silent: no interface goes down, and no ICMP
 //! comes back.
 
 use crate::house::Place;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 /// The gateway's address.
 pub(crate) const GATEWAY: &str = "10.90.0.1";
 
-/// What is left of a narrow path, for all viewers of one network together.
+/// The rate of a narrow path, for all viewers of one network together.
 pub(crate) const NARROW: &str = "200kbit";
 
 /// Sites are numbered from here on, viewers' networks from there on.
 const SITES_FROM: usize = 1;
 const VIEWERS_FROM: usize = 100;
 
-/// The address of what is in the network of that number, if that is one thing.
+/// The address of the only machine in the network of that number.
 pub(crate) fn address(network: usize) -> String {
     format!("10.90.{network}.1")
 }
 
-/// A town.
+/// A set of joined networks.
 pub(crate) struct Town {
     router: Namespace,
     pub(crate) gateway: Arc<Namespace>,
@@ -32,7 +32,7 @@ pub(crate) struct Town {
 }
 
 impl Town {
-    /// Networks for a gateway, for `sites` sites and for so many groups of viewers. If they cannot be made here, says so and returns `None`.
+    /// Networks for a gateway, for `sites` sites and for this many groups of viewers. If they can't be made here, reports that and returns `None`.
     pub(crate) fn if_possible(sites: usize, viewers: usize) -> Option<Self> {
         if !tool::are_here(&[("tc", "iproute2")]) {
             return None;
@@ -64,7 +64,7 @@ impl Town {
         sites.iter().enumerate().map(place).collect()
     }
 
-    /// A second line from the router to the viewers' network `at`, which nothing takes yet.
+    /// A second line from the router to the viewers' network `at`, which carries nothing yet.
     fn lay_narrow_line(&self, at: usize) {
         let number = VIEWERS_FROM + at;
         let (line, network) = (format!("narrow{at}"), &self.viewers[at]);
@@ -93,7 +93,7 @@ impl Town {
         self.router.ip(&format!("rule add to 10.90.{number}.0/24 blackhole"));
     }
 
-    /// That is over.
+    /// Ends that.
     pub(crate) fn reach_again(&self, number: usize) {
         self.router.ip(&format!("rule del from 10.90.{number}.0/24 blackhole"));
         self.router.ip(&format!("rule del to 10.90.{number}.0/24 blackhole"));
@@ -106,17 +106,17 @@ impl Town {
         }
     }
 
-    /// From now on, what `host` sends to the viewers' network `at` goes over the narrow line.
+    /// From now on, packets from `host` to the viewers' network `at` go over the narrow line.
     pub(crate) fn narrow(&self, host: &str, at: usize) {
         let number = VIEWERS_FROM + at;
         self.router.ip(&format!("rule add from {host} to 10.90.{number}.0/24 lookup {number}"));
     }
 }
 
-/// A network of this number beside the router, with its first address.
+/// A network of this number, connected to the router, with its first address.
 fn join(router: &Namespace, number: usize) -> Arc<Namespace> {
     let network = Arc::new(Namespace::new());
-    // What comes over the narrow line is for this network, too.
+    // Packets over the narrow line are for this network, too.
     network.set("ipv4/conf/all/rp_filter", "0");
     network.set("ipv4/conf/default/rp_filter", "0");
     router.join(&format!("to{number}"), &network, "out", 1500);

@@ -32,7 +32,7 @@ fn one_command_starts_a_fleet_in_which_all_is_https() {
     let Some(fleet) = Newcomers::start(&["--tls"], 19_543) else { return };
     assert!(fleet.url.starts_with("https://"), "{}", fleet.url);
     fleet.plays();
-    // Nothing on the way is plain: a browser would refuse it.
+    // Nothing on the way is plain HTTP, which a browser would refuse.
     let (head, page) = fleet.get("/watch?title=sample-1");
     let policy = head.lines().find(|line| line.starts_with("content-security-policy:"));
     let policy = policy.unwrap_or_else(|| panic!("{head}{page}"));
@@ -41,7 +41,7 @@ fn one_command_starts_a_fleet_in_which_all_is_https() {
         let (_, manifest) = fleet.get(&format!("/play/sample-1/{name}"));
         let own = format!("{}/steering/", fleet.url);
         assert!(manifest.contains(&own) && manifest.contains("https://127.0.1."), "{manifest}");
-        // Names of XML are no addresses that anybody loads.
+        // XML namespaces aren't addresses that a player loads.
         let plain = manifest.matches("http://").count();
         let of_names = manifest.matches("=\"http://www.w3.org").count();
         assert_eq!(plain, of_names, "{manifest}");
@@ -50,12 +50,12 @@ fn one_command_starts_a_fleet_in_which_all_is_https() {
     fleet.ends();
 }
 
-/// Scripts start what they run in the background with SIGINT ignored.
+/// Scripts start background jobs with SIGINT ignored.
 #[test]
 fn an_interrupt_ends_a_fleet_that_was_started_with_interrupts_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
-    // A gateway that never gets ready, and a film that is there.
+    // A gateway that never gets ready, and an existing film.
     let text = "#!/bin/sh\ncase $1 in control) exec sleep 600 ;; esac\n";
     fs::write(&program, text).unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
@@ -134,7 +134,7 @@ impl Newcomers {
                 ran.text(),
                 ran.stderr
             );
-            // The beginning of every track, decoded; the first error would end it. What it says on standard error may be news of its connections.
+            // The beginning of every track, decoded; the first error would end it. Its standard error may have messages about its connections.
             let mut play = tool::command("ffmpeg");
             play.args(["-v", "error", "-xerror", "-t", "10", "-i", &url, "-f", "null", "-"]);
             let ran = tool::run(&mut play);

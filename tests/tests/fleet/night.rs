@@ -1,5 +1,5 @@
-//! A night of a whole fleet: six nodes in three sites, in networks of their own, two gateways, etcd and an S3 server. What was published by day
-//! is on every node before the window closes, and has left the origin once for each cluster.
+//! A night of a whole fleet: six nodes in three sites, in networks of their own, two gateways, etcd and an S3 server. Titles published by day
+//! are on every node before the window closes, and have left the origin once for each cluster.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,18 +9,18 @@ use crate::networks::{GATEWAY, Town};
 use crate::stores::Stores;
 use fullbore_tests::until;
 
-/// Which site each node is at: two at each of three.
+/// The site of each node: two nodes at each of three.
 const SITES: [usize; 6] = [0, 0, 1, 1, 2, 2];
 const NAMES: [&str; 6] = ["a", "a", "b", "b", "c", "c"];
 
-/// What a window of fifteen minutes is given: 8 Mb/s, and small titles for nine minutes of that, so that a slow machine has time left. What has
-/// arrived last is known to the others after some twenty seconds.
+/// The work for a window of fifteen minutes: 8 Mb/s, and small titles for nine minutes of that, so that a slow machine has time left. The other
+/// nodes know of the last title after some twenty seconds.
 const RATE_BITS_PER_SECOND: u64 = 8_000_000;
 const WINDOW_MINUTES: u64 = 15;
 const TITLE_BLOCKS: usize = 1;
 const FILLED_MINUTES: u64 = 9;
 
-/// At what part of the rate that it may take, as it says itself, a node fills at least. It takes less than its whole rate while its disk is slow.
+/// The least part of its allowed rate at which a node fills, by its own report. It uses less than its full rate while its disk is slow.
 const SHARE_PERCENT: u64 = 90;
 
 fn unix_seconds() -> u64 {
@@ -51,7 +51,7 @@ fn every_cluster_has_its_copies_before_the_window_closes_and_the_origin_sends_on
     });
 }
 
-/// Has all nodes fill in a window that opens then. Returns when it closes.
+/// Makes all nodes fill in a window that opens then. Returns the time at which it closes.
 fn open_at(fleet: &mut Fleet, opens: u64) -> u64 {
     let closes = opens + 60 * WINDOW_MINUTES;
     let window = format!("{}-{} UTC", clock(opens), clock(closes));
@@ -63,7 +63,7 @@ fn open_at(fleet: &mut Fleet, opens: u64) -> u64 {
 }
 
 fn fill_in_a_window(fleet: &mut Fleet, shelf: &Shelf) {
-    // Publishing takes as long as it takes: until then, the window is far away.
+    // Publishing may take any time: until it is done, the window is far away.
     open_at(fleet, unix_seconds() + 12 * 3600);
     let room = RATE_BITS_PER_SECOND / 8 * 60 * FILLED_MINUTES;
     let (mut cost, mut titles) = (0, Vec::new());
@@ -77,17 +77,17 @@ fn fill_in_a_window(fleet: &mut Fleet, shelf: &Shelf) {
     let opens = (unix_seconds() / 60 + 3) * 60;
     let closes = open_at(fleet, opens);
     let is_there = |title: &String| fleet.holders(title) == fleet.nodes.len();
-    // The last ones are the last to come.
+    // The last titles arrive last.
     let mut left = titles.clone();
     let mut told = opens;
-    // What the node that gave way most was allowed, each time that it was asked.
+    // The rate of the node that gave way most, at each check.
     let mut shares = Vec::new();
     while !left.is_empty() && unix_seconds() < closes {
         while left.last().is_some_and(is_there) {
             left.pop();
         }
         if unix_seconds() >= opens {
-            // An agent that does not answer says nothing of its share.
+            // An agent that doesn't answer doesn't report its share.
             let said = fleet.nodes.iter().map(share).filter(|share| *share > 0.0);
             shares.push(said.fold(1.0, f64::min));
         }
@@ -124,7 +124,7 @@ fn fill_in_a_window(fleet: &mut Fleet, shelf: &Shelf) {
     assert!(percent >= SHARE_PERCENT as f64 * allowed, "{percent}% of the rate");
 }
 
-/// Says how much of what it shall hold each node has brought, and which share of its rate it takes: less than 1 if it gives way, as it does when
+/// Prints how much of its titles each node has copied, and which share of its rate it uses: less than 1 if it gives way, as it does when
 /// its disk is slow.
 fn tell_share(fleet: &Fleet, cost: u64, seconds: u64) {
     let percent = |node: &Node| {

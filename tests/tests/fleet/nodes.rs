@@ -29,7 +29,7 @@ pub(crate) fn swarm_until(film: &str, words: &str, meanwhile: impl FnOnce()) -> 
     })
 }
 
-/// Viewers play until `meanwhile` has returned, which sees where they are.
+/// Viewers play until `meanwhile`, which gets their states, has returned.
 pub(crate) fn swarm_seen(film: &str, words: &str, meanwhile: impl FnOnce(&Course)) -> Ran {
     fullbore_tests::swarm_until(watching(film, words), meanwhile)
 }
@@ -56,7 +56,7 @@ pub(crate) fn users_of(ran: &Ran, name: &str) -> u64 {
     ran.figures["pathways"][name]["sessions_that_used_it"].as_u64().unwrap_or(0)
 }
 
-/// Whoever had segments from a node that is lost had ten or more from others afterwards.
+/// Each viewer who had segments from a lost node had ten or more from others afterwards.
 #[track_caller]
 pub(crate) fn check_elsewhere(ran: &Ran, lost: &str) {
     let pathway = &ran.figures["pathways"][lost];
@@ -67,7 +67,7 @@ pub(crate) fn check_elsewhere(ran: &Ran, lost: &str) {
     assert!(number("segments_elsewhere_min") >= 10, "{lost}: {pathway}");
 }
 
-/// The place of a node of those that a viewer of the film gets first.
+/// The index of a node that viewers of the film get first.
 pub(crate) fn first_of(fleet: &Fleet) -> usize {
     let first = fleet.route().first().cloned().expect("a node");
     fleet.nodes.iter().position(|node| node.name == first).expect("one of ours")
@@ -100,7 +100,7 @@ fn viewers_of_a_node_that_is_killed_see_nothing_of_it_and_it_is_lost_within_seco
     until("the node to serve again", || fleet.state_of(&node.name) == "serving");
 }
 
-/// Waits until the gateway takes a node for lost, and sends no viewer there.
+/// Waits until the gateway marks a node as lost, and sends no viewer there.
 fn await_loss(fleet: &Fleet, name: &str) {
     within(DEATH, "the gateway to take the node for lost", || {
         (fleet.state_of(name) == "lost").then_some(())
@@ -128,7 +128,7 @@ fn two_hundred_viewers_with_half_a_minute_of_buffer_see_nothing_of_a_killed_node
     kill_one(&mut fleet, words, Duration::from_secs(45), 200.0);
 }
 
-/// Viewers play, and after some time the node that one of them would get first dies. Nobody notices, but the gateway.
+/// Viewers play, and after some time the node that one of them would get first dies. Only the gateway notices.
 fn kill_one(fleet: &mut Fleet, words: &str, after: Duration, viewers: f64) {
     let dead = first_of(fleet);
     let name = fleet.nodes[dead].name.clone();

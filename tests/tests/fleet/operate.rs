@@ -1,4 +1,4 @@
-//! What operators do: drain, revoke, withdraw, restore a backup.
+//! Operators' actions: drain, revoke, withdraw, restore a backup.
 
 use crate::house::{DEATH, Extras, Fleet, Node, get};
 use crate::nodes::{bytes_of, first_of, swarm_until};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// One fleet for all of it: starting one takes longer than what is done with it.
+/// One fleet for everything: starting one takes longer than the tests.
 #[test]
 fn drained_nodes_come_back_and_what_is_revoked_or_withdrawn_does_not_not_even_with_a_backup() {
     let mut fleet = Fleet::start(&["a", "b", "c", "d"], 10);
@@ -41,7 +41,7 @@ fn viewers_who_play_leave_both_nodes_within_the_times_that_are_set_by_default() 
     empty_two(&fleet, Duration::from_secs(30 + 75));
 }
 
-/// One node is drained and another revoked, each when viewers are on it. Nobody may stay for longer than `leave`.
+/// One node is drained and another revoked, each while it has viewers. No viewer may stay for longer than `leave`.
 fn empty_two(fleet: &Fleet, leave: Duration) {
     let words = "--viewers 30 --over 4s --duration 10m --watch 10m --buffer 30s";
     let patience = leave + DEATH;
@@ -71,7 +71,7 @@ fn empty_two(fleet: &Fleet, leave: Duration) {
     }
 }
 
-/// Steering alone has viewers leave a revoked node: it may be in the hands of somebody whose agent does not end its server. Then its own agent does.
+/// Steering alone makes viewers leave a revoked node: an attacker's agent may not stop the server. Then its own agent stops it.
 fn leave_revoked(node: &Node, patience: Duration) {
     let revoked = Instant::now();
     node.agent.signal(Signal::STOP);
@@ -135,13 +135,13 @@ fn withdraw(fleet: &Fleet) {
         nodes.iter().filter(|node| node["receipt"] == "removed").count()
     };
     until("a receipt from each node", || receipts() == 3);
-    // A server looks up again within a second where a file is.
+    // A server looks up a file's folder again within a second.
     let is_gone = || addresses.iter().all(|address| get(address).0 == 404);
     within(Duration::from_secs(5), "no node to serve it", || is_gone().then_some(()));
     assert_eq!(get(&fleet.film()).0, 404);
 }
 
-/// The gateway's disk is lost, and all that is left is a backup from before the film was withdrawn and the node revoked.
+/// The gateway's disk is lost, and only a backup from before the film's withdrawal and the node's revocation is left.
 fn lose_and_restore(fleet: &mut Fleet, backup: &str) {
     let state = fleet.path("gateway");
     let token = std::fs::read(state.join("admin.token")).unwrap();
@@ -153,7 +153,7 @@ fn lose_and_restore(fleet: &mut Fleet, backup: &str) {
     fleet.restart_gateway();
 }
 
-/// Nodes tell the gateway what the backup lacks, before they get it from the gateway.
+/// Nodes report to the gateway what the backup lacks, before they get anything from it.
 fn remember(fleet: &Fleet, revoked: &str) {
     fleet.gateway.stderr.wait_for("the backup lacked: they apply again");
     until("the gateway to answer viewers", || get(&format!("{}/healthz", fleet.url)).0 == 200);
@@ -175,7 +175,7 @@ fn remember(fleet: &Fleet, revoked: &str) {
 }
 
 impl Fleet {
-    /// How long steering answers hold from now on, at most.
+    /// The longest validity of steering answers from now on.
     fn answers_hold(&self, seconds: u32) {
         let mut policy = self.api("GET", "/api/v1/policy", &Value::Null);
         let policy = policy.as_object_mut().expect("an object");
@@ -184,7 +184,7 @@ impl Fleet {
         self.api("PUT", "/api/v1/policy", &Value::Object(policy.clone()));
     }
 
-    /// How many connections a node has, as the gateway says.
+    /// The number of a node's connections, by the gateway.
     fn connections_of(&self, name: &str) -> u64 {
         self.node(name)["connections"].as_u64().unwrap_or(0)
     }

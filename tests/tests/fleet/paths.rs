@@ -6,17 +6,17 @@ use crate::nodes::{check_elsewhere, swarm, users_of};
 use fullbore_tests::{Ran, until, within};
 use std::time::Duration;
 
-/// Which site each node is at: two at each of three.
+/// The site of each node: two nodes at each of three.
 const SITES: [usize; 6] = [0, 0, 1, 1, 2, 2];
 const NAMES: [&str; 6] = ["a", "a", "b", "b", "c", "c"];
 
-/// Viewers at home in networks: of the first, all paths stay as they are. Site 0 vanishes for the second, and the path of one node to the third gets
+/// Viewers at home in networks: the first keeps all its paths. Site 0 vanishes for the second, and the path of one node to the third gets
 /// narrow.
 const UNHARMED: usize = 0;
 const CUT_OFF: usize = 1;
 const NARROWED: usize = 2;
 
-/// How much, and how long.
+/// The amounts and durations.
 struct Evening {
     viewers_per_network: usize,
     buffer: &'static str,
@@ -24,11 +24,11 @@ struct Evening {
     fault_after: Duration,
     duration: &'static str,
     segments: usize,
-    /// How many of a hundred viewers may stall.
+    /// The number of a hundred viewers that may stall.
     stalled_percent_max: f64,
 }
 
-/// All three groups of viewers at once, so that what the machine itself does to them shows in the first.
+/// All three groups of viewers at once, so that the first shows the machine's own influence.
 fn watch(evening: &Evening) -> Option<[Ran; 3]> {
     let town = Town::if_possible(3, 3)?;
     let hosts = town.hosts(&SITES);
@@ -46,7 +46,7 @@ fn watch(evening: &Evening) -> Option<[Ran; 3]> {
                 let (network, film, words) = (&town.viewers[group], fleet.film(), &words);
                 scope.spawn(move || network.inside(|| swarm(&film, words)))
             });
-            // sleeps: when the paths break, as the evening says
+            // sleeps: the time until the paths break, as the evening says
             std::thread::sleep(evening.fault_after);
             break_paths(&town, &fleet);
             runs.map(|run| run.join().expect("it does not panic"))
@@ -69,8 +69,8 @@ fn break_paths(town: &Town, fleet: &Fleet) {
     is_told(fleet);
 }
 
-/// Operators see which nodes are lost and why, and of viewers who play on the lost site's nodes, because their own paths are well, who was moved
-/// where and why.
+/// Operators see which nodes are lost and why, and which viewers were moved where and why: even of those who play on the lost site's nodes because
+/// their own paths work.
 fn is_told(fleet: &Fleet) {
     for name in ["node-1", "node-2"] {
         let node = fleet.node(name);

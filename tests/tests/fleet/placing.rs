@@ -1,4 +1,4 @@
-//! Placement plans in a fleet of small disks: what is published, planned and lost, and what nodes make of it.
+//! Placement plans in a fleet of small disks: publishing, planning and losses, and what nodes do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,7 +9,7 @@ use crate::house::{DEATH, Extras, Fleet, get};
 use fullbore_tests::{FILM, make_title, until, within};
 use serde_json::Value;
 
-/// A block, as records have them.
+/// The size of a block in records.
 const BLOCK: usize = 4 << 20;
 
 /// Room for four titles and the fleet's film on each node, and not for five.
@@ -37,7 +37,7 @@ fn small_fleet() -> Option<Fleet> {
     fleet.has_disks().then_some(fleet)
 }
 
-/// What a gateway says of a title at each node: whether it holds it, and why it shall.
+/// A gateway's view of a title at each node: whether the node holds it, and why it should.
 fn places(fleet: &Fleet, title: &str) -> BTreeMap<String, (bool, Option<String>)> {
     let place = fleet.control(&["where", title]);
     let nodes = place["nodes"].as_array().cloned().unwrap_or_default();
@@ -48,7 +48,7 @@ fn places(fleet: &Fleet, title: &str) -> BTreeMap<String, (bool, Option<String>)
     nodes.iter().map(told).collect()
 }
 
-/// Whether the nodes that shall hold a title do, and no others.
+/// Whether exactly the nodes that should hold a title do.
 fn is_in_place(fleet: &Fleet, title: &str) -> bool {
     let places = places(fleet, title);
     let count = places.values().filter(|(holds, _)| *holds).count();
@@ -77,7 +77,7 @@ fn route(fleet: &Fleet, title: &str) -> Vec<String> {
     nodes.iter().filter_map(|node| node["node"].as_str().map(str::to_owned)).collect()
 }
 
-/// A viewer gets all of a title from the first of his nodes that sends it, as players do.
+/// A viewer gets all of a title from the first of its nodes that sends it, as players do.
 fn watch(fleet: &Fleet, title: &str) {
     let record = catalog::Record::read(&fleet.path("more").join(title)).unwrap();
     let (_, text) = get(&format!("{}/api/v1/route?title={title}", fleet.url));
@@ -166,7 +166,7 @@ fn a_plan_without_a_lost_node_restores_the_floor_and_one_that_is_undone_lets_all
             == 3
     };
     until("three others to hold each title", || titles.iter().all(&is_restored));
-    // It comes back, and the plan has it again, with what it held.
+    // It comes back, and the plan includes it again, with its titles.
     node.power_on();
     fleet.nodes.insert(at, node);
     until("the plan to have it again", || {
@@ -180,7 +180,7 @@ fn a_plan_without_a_lost_node_restores_the_floor_and_one_that_is_undone_lets_all
     });
 }
 
-/// Agents, servers, gateway and disks are real; the disk is gone as one is that is pulled out. Nobody goes to the box.
+/// Agents, servers, gateway and disks are real; the disk disappears as if pulled out. No operator acts on the box.
 #[test]
 #[ignore = "a disk is lost after seconds, and copies take a while: ./run nightly"]
 fn what_a_dead_disk_took_is_brought_elsewhere_by_the_next_plan_and_viewers_are_served_on() {
@@ -215,7 +215,7 @@ fn what_a_dead_disk_took_is_brought_elsewhere_by_the_next_plan_and_viewers_are_s
     for node in (0..4).filter(|node| *node != at) {
         assert!(titles.iter().all(|title| on_disk(&fleet, node).contains(*title)));
     }
-    // Its agent is heard, and has written nothing to where the disk was.
+    // Its agent's heartbeats arrive, and it has written nothing to the empty mount point.
     assert_eq!(fleet.state_of(&dead), "serving");
     assert_eq!(fs::read_dir(&fleet.nodes[at].library).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! What viewers take of real servers, up to a plan.
+//! Watching on real servers, up to a plan.
 
 use crate::house::{Fleet, get};
 use fullbore_tests::within;
@@ -32,7 +32,7 @@ fn what_viewers_take_of_nodes_is_known_to_the_gateway_and_to_a_plan() {
     let plan = fleet.control(&["plan", "--dry-run"]);
     assert_eq!(plan["near_after_permille"].as_u64(), Some(1000), "{plan}");
     assert_eq!((plan["moved_bytes"].as_u64(), &plan["left_out"]), (Some(0), &Value::Array(vec![])));
-    // A gateway that ends has kept it.
+    // A gateway that exits has saved it.
     assert!(fleet.gateway.end());
     fleet.restart_gateway();
     let again = watched(&fleet);

@@ -1,5 +1,5 @@
-//! Where viewers go by what a site's network says: two real BIRDs speak BGP in network namespaces, and a node beside one of them passes on what
-//! it hears.
+//! Steering by the routes of a site's network: two real BIRDs speak BGP in network namespaces, and a node next to one of them passes on its
+//! routes.
 
 use crate::house::{Fleet, Running};
 use fullbore_tests::{Namespace, tool, until, within};
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// What a fleet promises.
+/// The time that a fleet promises.
 const WITHDRAWN: Duration = Duration::from_secs(5);
 
-/// The site's own router, beside the node: it only listens.
+/// The site's own router, next to the node: it only listens.
 const HERE: &str = "log stderr all;
     router id 10.9.0.1;
     protocol device { scan time 1; }
@@ -27,7 +27,7 @@ const HERE: &str = "log stderr all;
         ipv6 { import all; export none; };
     }";
 
-/// The network's router: it announces what its viewers have. 203.0.113.0/24 is none of its own.
+/// The network's router: it announces its viewers' prefixes. 203.0.113.0/24 isn't one of its own.
 const THERE: &str = "log stderr all;
     router id 10.9.0.2;
     protocol device { scan time 1; }
@@ -61,7 +61,7 @@ impl Bird {
         Self { process, socket }
     }
 
-    /// What an operator does with `birdc`.
+    /// Runs a command of `birdc`, as an operator does.
     fn tell(&self, command: &str) {
         let mut socket = UnixStream::connect(&self.socket).unwrap();
         writeln!(socket, "{command}").unwrap();
@@ -90,7 +90,7 @@ fn namespaces() -> Option<(Namespace, Namespace)> {
     Some((here, there))
 }
 
-/// Which prefix decides for a viewer there, and which node the viewer gets first.
+/// The prefix that decides for a viewer there, and the node that the viewer gets first.
 fn decided(fleet: &Fleet, address: &str) -> (Value, Value) {
     let explained = fleet.control(&["explain", address, "film"]);
     (explained["matched"].clone(), explained["nodes"][0]["node"].clone())
@@ -125,7 +125,7 @@ fn viewers_follow_bgp_and_a_withdrawn_route_is_out_of_answers_within_five_second
     let told = fleet.control(&["announce", "b"]);
     let feed = &told["feeds"][0];
     assert_eq!((&feed["node"], &feed["believed"]), (&"node-2".into(), &3.into()), "{told}");
-    // The box's own default route is none of BGP, and the neighbour's is outside the list.
+    // The box's own default route isn't from BGP, and the neighbour's is outside the list.
     assert_eq!((&feed["refused"], &feed["first_refused"]), (&1.into(), &"203.0.113.0/24".into()));
     assert_eq!(decided(&fleet, "203.0.113.7").0, Value::Null);
 
@@ -136,7 +136,7 @@ fn viewers_follow_bgp_and_a_withdrawn_route_is_out_of_answers_within_five_second
         routes[1..].iter().all(is_out).then_some(())
     });
 
-    // Without BIRD, what it said last holds for a while.
+    // Without BIRD, its last routes hold for a while.
     near.process.kill();
     until("the agent to say so", || {
         let status = std::fs::read(fleet.nodes[1].state.join("agent.json")).unwrap();
@@ -147,7 +147,7 @@ fn viewers_follow_bgp_and_a_withdrawn_route_is_out_of_answers_within_five_second
     viewers_follow_a_file(&fleet);
 }
 
-/// In the same fleet, as starting one takes longer than this.
+/// In the same fleet, because starting one takes longer than this.
 fn viewers_follow_a_file(fleet: &Fleet) {
     let file = fleet.path("prefixes");
     std::fs::write(&file, "# this machine\n127.0.0.0/8 as_path=64500 med=5\n").unwrap();
@@ -156,7 +156,7 @@ fn viewers_follow_a_file(fleet: &Fleet) {
     until("viewers to go there", || {
         (0..5).all(|_| fleet.route().first().is_some_and(|first| first == "node-3"))
     });
-    // The operator of the fleet takes the site's word no longer.
+    // The fleet's operator no longer allows the site's prefixes.
     fleet.control(&["allow", "c", "192.0.2.0/24"]);
     assert_eq!(fleet.control(&["announce", "c"])["file"]["refused"], 1);
     until("viewers to go elsewhere, too", || {

@@ -1,4 +1,4 @@
-//! A gateway that is told by a file to speak TLS with everybody, with certificates that openssl made.
+//! A gateway whose configuration file makes it use TLS with all clients, with certificates from openssl.
 
 use crate::house::{Running, free_port};
 use fullbore_tests::{Signal, program, tool, within};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Files are looked at every two seconds; the rest is for a busy machine.
+/// Files are checked every two seconds; the rest is for a busy machine.
 const RELOADED: Duration = Duration::from_secs(30);
 
 fn openssl(folder: &Path, words: &str) {
@@ -37,7 +37,7 @@ fn sign(folder: &Path, authority: &str, name: &str, extensions: &str) {
             "x509 -req {signed} -in {name}.csr -CA {authority}.pem -CAkey {authority}.key -out signed.tmp"
         ),
     );
-    // Whole or not at all, as those who renew certificates do it.
+    // Whole or not at all, as renewal tools do it.
     std::fs::rename(folder.join("signed.tmp"), folder.join(format!("{name}.pem"))).unwrap();
 }
 
@@ -90,7 +90,7 @@ impl Place {
         running
     }
 
-    /// An operator on another machine: nothing of the gateway's folder is known.
+    /// An operator on another machine, without the gateway's folder.
     fn control(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.arg("control").args(words).args(["--json", "--state", "/nonexistent"]);

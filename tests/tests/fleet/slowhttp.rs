@@ -1,4 +1,4 @@
-//! slowhttptest's four modes at once against a node that answers viewers itself: they are answered, operators see it, and it stays in the fleet.
+//! slowhttptest's four modes at once against a node that answers viewers itself: viewers are answered, operators see it, and it stays in the fleet.
 
 use fullbore_tests::{SlowAttack, tool, until};
 
@@ -35,6 +35,6 @@ fn slow_clients_keep_nobody_out_of_a_node_that_answers_viewers() {
         asked += 1;
     }
     eprintln!("{asked} times, everybody was answered; it took {longest:.3} s at most");
-    // It beat all the time.
+    // Its heartbeats never stopped.
     assert_eq!(fleet.gateway.stderr.line_with("-> lost"), None);
 }

@@ -1,4 +1,4 @@
-//! What a fleet of several machines keeps its state in: etcd, and an S3 server, which is the origin of titles, too.
+//! The stores of a fleet of several machines: etcd, and an S3 server, which is the origin of titles, too.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::house::{Extras, Fleet, Running, get};
 use crate::nodes::swarm_until;
 use crate::s3_server::S3Server;
 
-/// The names by which clients of S3 know where it is and who they are.
+/// The variables with which S3 clients get the server's address and their credentials.
 const VARIABLES: [&str; 3] = ["AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
 
 /// Both, ended when dropped.
@@ -24,7 +24,7 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    /// Starts them on `host`: S3, which nodes reach, too, and so many members of etcd. `None`, loudly, if there is no etcd here.
+    /// Starts them on `host`: S3, which nodes reach, too, and this many members of etcd. `None`, loudly, if there is no etcd here.
     pub(crate) fn start(host: &str, members: usize) -> Option<Self> {
         let etcd = Etcd::start_on(host, members)?;
         let folder = tempfile::tempdir().unwrap();
@@ -37,12 +37,12 @@ impl Stores {
 
     /// Flags of each gateway.
     pub(crate) fn flags(&self) -> Vec<String> {
-        // Nobody else is in these networks.
+        // No other machine is in these networks.
         let store = format!("etcd://{}/fleet?plain=yes", self.etcd.hosts().join(","));
         ["--store", &store, "--objects", "s3://films/objects"].map(str::to_owned).to_vec()
     }
 
-    /// What gateways and agents have in their environment.
+    /// Environment variables of gateways and agents.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
         let value = |name: &&'static str| Some((*name, self.s3.variable(name)?));
         VARIABLES.iter().filter_map(value).collect()

@@ -1,5 +1,5 @@
 //! Three gateways in networks of their own, which share an etcd in another one: one of them is cut off from everything, then all are cut off from
-//! viewers and nodes. Packets vanish without a word, so nobody is told by a closed connection.
+//! viewers and nodes. Packets vanish silently, so no closed connection gives it away.
 
 use crate::house::{Extras, Fleet, Seat, get, node_of, route_at};
 use crate::networks::{GATEWAY, Town, address};
@@ -17,13 +17,13 @@ const FIRST: usize = 0;
 /// A gateway, and the network that it is in.
 struct Gateway<'t> {
     network: &'t Namespace,
-    /// Of viewers.
+    /// Address for viewers.
     url: String,
     admin: String,
 }
 
 impl Gateway<'_> {
-    /// What it shows an operator who is on its machine.
+    /// Its page for an operator on its machine.
     fn page(&self, fleet: &Fleet) -> Value {
         self.network.inside(|| fleet.page_at(&self.admin))
     }
@@ -32,7 +32,7 @@ impl Gateway<'_> {
         self.page(fleet)["leader"].is_string()
     }
 
-    /// A change, or a question: standard output, or the error.
+    /// A command: its standard output, or the error.
     fn control(&self, fleet: &Fleet, words: &[&str]) -> Result<Value, String> {
         let ran = self.network.inside(|| fleet.control_at(&self.admin, words));
         if !ran.status.success() {
@@ -77,7 +77,7 @@ fn of_three_gateways_one_is_cut_off_then_all_and_nobody_stalls() {
     });
 }
 
-/// Viewers with the manifests of two gateways play, while things happen.
+/// Viewers with the manifests of two gateways play during the faults.
 fn part(town: &Town, fleet: &Fleet, gateways: &[Gateway<'_>; 3]) {
     until("all gateways to hear all nodes", || {
         gateways.iter().all(|gateway| gateway.takes_all_for_serving(fleet))
@@ -95,7 +95,7 @@ fn part(town: &Town, fleet: &Fleet, gateways: &[Gateway<'_>; 3]) {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let film = films[0].clone();
         let of_first = scope.spawn(move || {
-            // The other end is dropped when all has happened, or when it has failed.
+            // The other end is dropped after the last fault, or on failure.
             viewers.inside(move || {
                 swarm_until(&film, words, move || {
                     let _ = ended.recv();
@@ -119,7 +119,7 @@ fn part(town: &Town, fleet: &Fleet, gateways: &[Gateway<'_>; 3]) {
     }
 }
 
-/// The leader hears nobody: not its store, not its nodes. It keeps their states and takes no change. One of the others leads, and takes one.
+/// The leader reaches neither its store nor its nodes. It keeps their states and accepts no change. One of the others leads, and accepts one.
 fn one_is_cut_off(town: &Town, fleet: &Fleet, gateways: &[Gateway<'_>; 3]) {
     let [first, second, third] = gateways;
     town.isolate(FIRST);
@@ -148,7 +148,7 @@ fn one_is_cut_off(town: &Town, fleet: &Fleet, gateways: &[Gateway<'_>; 3]) {
     });
 }
 
-/// No gateway is reached by anybody: nodes answer those who come. Afterwards all is as before.
+/// No gateway can be reached: nodes answer new viewers. Afterwards everything is as before.
 fn all_are_cut_off(town: &Town, fleet: &Fleet, gateways: &[Gateway<'_>; 3]) {
     let all = [FIRST, OTHERS[0], OTHERS[1]];
     all.iter().for_each(|number| town.isolate(*number));

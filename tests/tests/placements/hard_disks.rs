@@ -1,8 +1,8 @@
-//! A box of hard disks with a few SSDs: who waits for whom, by `--silo network` and `--silo disk`, with the bound on what one disk may hold of a
-//! worker's buffers and without it, and with the most popular titles on hard disks or copied to SSDs (`fullbore promote`).
+//! A box of hard disks with a few SSDs: which viewers wait for which disks, by `--silo network` and `--silo disk`, with and without the bound on
+//! one disk's part of a worker's buffers, and with the most popular titles on hard disks or copied to SSDs (`fullbore promote`).
 //!
-//! A viewer asks for a window twice a second, or when the last one has come if that is later. A window takes a buffer of its worker, waits for its
-//! disk with it, is sealed by the worker, and gives the buffer back. Disks and workers serve in order of arrival.
+//! A viewer requests a window twice a second, or when the last one has arrived if that is later. A window takes a buffer of its worker, waits for its
+//! disk with it, is encrypted by the worker, and frees the buffer. Disks and workers serve in order of arrival.
 
 use crate::popular::{Random, titles};
 use std::cmp::Reverse;
@@ -17,7 +17,7 @@ const WORKERS: usize = 2;
 /// Buffers of each worker, 512 KiB each.
 const BUFFERS: usize = 64;
 
-/// An eighth is kept for windows that wait for no disk, and one disk holds at most three times what it leaves (crates/reactor/src/pool.rs).
+/// An eighth is reserved for windows that wait for no disk, and one disk holds at most three times the free ones (crates/reactor/src/pool.rs).
 const KEPT: usize = BUFFERS / 8;
 const SHARE_OF_LEFT: usize = 3;
 
@@ -60,7 +60,7 @@ struct Viewer {
     asked_at: u64,
 }
 
-/// A worker's buffers. Whoever waits for one waits by disk, in order of arrival.
+/// A worker's buffers. Viewers wait for one by disk, in order of arrival.
 #[derive(Default)]
 struct Worker {
     taken: usize,
@@ -77,7 +77,7 @@ impl Worker {
         free > KEPT && (!bounded || held == 0 || held < share)
     }
 
-    /// The next viewer who gets a buffer. Without the bound, whoever came first.
+    /// The next viewer to get a buffer. Without the bound, the first to arrive.
     fn next(&mut self, bounded: bool) -> Option<usize> {
         let heads = self.waiting.iter().filter_map(|(disk, queue)| Some((queue.front()?.0, *disk)));
         let (_, disk) = heads.filter(|(_, disk)| self.has_room(*disk, bounded)).min()?;
@@ -88,17 +88,17 @@ impl Worker {
     }
 }
 
-/// What viewers of one kind of disk got.
+/// Results of viewers of one kind of disk.
 #[derive(Clone, Copy)]
 struct Kind {
     viewers: usize,
-    /// Windows that came, as a part of those wanted.
+    /// Windows that arrived, as a part of those requested.
     served: f64,
     p99_seconds: f64,
 }
 
 struct Outcome {
-    /// Hard disks whose viewers want more than they can read.
+    /// Hard disks whose viewers request more than they can read.
     overloaded: Kind,
     hard_disks: Kind,
     ssds: Kind,
@@ -121,7 +121,7 @@ struct Play {
     viewers: Vec<Viewer>,
     events: BinaryHeap<Reverse<(u64, Event, usize)>>,
     arrivals: u64,
-    /// For each window that came: its viewer, and how long it took.
+    /// For each window that arrived: its viewer, and how long it took.
     took: Vec<(usize, u64)>,
 }
 
@@ -204,7 +204,7 @@ impl Play {
             took.sort_unstable();
             let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or(0);
             let wanted = viewers.max(1) as f64 * PERIODS as f64;
-            // A viewer who asks at once has one window more than there are periods.
+            // A viewer who starts at once has one window more than there are periods.
             let served = (took.len() as f64 / wanted).min(1.0);
             Kind { viewers, served, p99_seconds: p99 as f64 / 1e6 }
         };
@@ -256,7 +256,7 @@ fn viewers_of_other_disks_do_not_wait_for_a_hard_disk_that_has_too_much_to_do() 
             assert_eq!(with.overloaded.viewers, 0, "the popular titles were the load");
             continue;
         }
-        // What the overloaded disks read is as much: their viewers only wait elsewhere.
+        // The overloaded disks read as much: their viewers only wait in another place.
         assert!(with.overloaded.served > 0.95 * without.overloaded.served, "{name}");
         assert!(with.hard_disks.served > 0.999 && with.ssds.p99_seconds < 0.01, "{name}");
         // By network, workers serve all disks; by disk, only those of their node.

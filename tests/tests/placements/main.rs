@@ -1,4 +1,4 @@
-//! Models of where work queues up on machines whose disks are unequal. Nothing is measured here, and no server runs; docs/notes/placements.md has
+//! Models of where work queues up on machines with unequal disks. Nothing is measured here, and no server runs; docs/notes/placements.md has
 //! the tables that these tests print (`-- --nocapture`).
 
 mod hard_disks;

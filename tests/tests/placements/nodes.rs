@@ -1,8 +1,8 @@
 //! A model of where work queues up on a machine whose nodes have unequal numbers of disks: `--silo network` and `--silo disk`.
 //!
 //! Nothing is measured here. Viewers pull a window at a fixed rate. The window is read from the disk that has the title, first come first
-//! served, and is then sealed by a worker of one node: that of the viewer's network card, or that of the disk. How long windows stay at a
-//! station, divided by the time, is how many are there on average (Little's law). docs/notes/placements.md has the table that this prints.
+//! served, and is then encrypted by a worker of one node: that of the viewer's network card, or that of the disk. The time that windows stay at a
+//! station, divided by the total time, is their average number there (Little's law). docs/notes/placements.md has the table that this prints.
 
 use crate::popular::{Random, titles};
 use std::fmt::Write;
@@ -41,13 +41,13 @@ struct Load {
     reading: f64,
     /// Windows at its workers, on average.
     sealing: f64,
-    /// The part of the time that a worker works.
+    /// The part of the time in which a worker works.
     busy: f64,
 }
 
 struct Outcome {
     nodes: [Load; DISKS.len()],
-    /// The part of the windows that were read on another node than the one that sealed them.
+    /// The part of the windows that were read on a node other than the one that encrypted them.
     crossed: f64,
     /// From the request to the last byte sealed; 99 of 100 windows take less.
     p99_seconds: f64,
@@ -160,7 +160,7 @@ fn work_follows_viewers_by_network_and_films_by_disk() {
     assert!(network.crossed > 0.7 && disk.crossed == 0.0);
     assert!(spread(&network, |load| load.busy) < 1.05, "viewers spread evenly over cards");
     assert!(spread(&disk, |load| load.busy) > 1.25, "films do not spread evenly over nodes");
-    // Whoever seals, the disks have the same to do.
+    // The disks have the same work, whichever node encrypts.
     for (one, other) in network.nodes.iter().zip(disk.nodes) {
         assert!((one.reading - other.reading).abs() < 1e-9);
     }

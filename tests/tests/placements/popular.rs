@@ -1,4 +1,4 @@
-//! What viewers watch: the same draws in each run.
+//! What viewers watch: the same random numbers in each run.
 
 /// Titles are requested by Zipf's law, as films are.
 const ZIPF: f64 = 0.9;

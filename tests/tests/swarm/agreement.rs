@@ -1,17 +1,17 @@
-//! Runs of one seed over real sockets see the same.
+//! Runs of one seed over real sockets agree.
 
 use crate::program::swarm;
 use fullbore_tests::Server;
 use fullbore_tests::film;
 use tempfile::tempdir;
 
-/// A bit rate that mobile networks of 29 Mb/s carry most of the time, and not always: viewers stall, as their networks say. It is the only one, so
-/// that no choice among several makes more of a moment's difference.
+/// A bit rate that mobile networks of 29 Mb/s support most of the time, but not always: viewers stall with their networks. It is the only one, so
+/// that no choice of bit rate amplifies small differences.
 const RUNGS: [usize; 1] = [12_000_000];
 
 const RUNS: usize = 5;
 
-/// The largest distance of two of them, as a share of their mean.
+/// The largest difference between two of them, as a share of their mean.
 fn spread(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let (low, high) = values

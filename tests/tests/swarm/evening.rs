@@ -1,5 +1,5 @@
 //! A bad evening over real sockets: three servers, each in a network of its own. One of them slows down for a while, another dies;
-//! which and when is drawn, as in virtual time. Viewers with three pathways beside viewers with one.
+//! which and when is random, as in virtual time. Viewers with three pathways are compared with viewers with one.
 
 use crate::program::swarm_while;
 use fullbore_tests::film;
@@ -13,15 +13,15 @@ use tempfile::tempdir;
 
 const SERVERS: usize = 3;
 
-/// How long, how many, and with how much in their buffers.
+/// The length, the number of viewers, and their buffers.
 struct Evening {
     seed: u64,
     viewers: usize,
     duration: Duration,
-    /// Time in which viewers come: before the first fault, as each asks one server for its manifest.
+    /// Time in which viewers arrive: before the first fault, because each requests its manifest from one server.
     over: Duration,
     buffer: Duration,
-    /// What is left of the slow server for each of its viewers.
+    /// The slow server's rate for each of its viewers.
     slow_kilobits: usize,
     networks: &'static str,
 }
@@ -50,7 +50,7 @@ impl Town {
         Self { viewers, networks, servers }
     }
 
-    /// Lets the evening's faults happen, each in its time.
+    /// Lets the evening's faults happen, each at its time.
     fn suffer(&mut self, evening: &Evening, began: Instant) {
         let mut faults = ServerFault::evening(evening.seed, SERVERS, evening.duration);
         faults.sort_by_key(|fault| fault.from);
@@ -127,7 +127,7 @@ fn compare(evening: &Evening) -> Option<(Ran, Ran)> {
     assert_eq!(three.number("sessions/started") as usize, evening.viewers, "{}", three.figures);
     assert!(smooth(&three) >= 0.999, "{}", three.figures);
     assert!(three.number("probe_share") <= 0.01, "{}", three.figures);
-    // At least those stall whose only server died.
+    // At least those whose only server died stall.
     assert!(smooth(&one) <= 0.8, "{}", one.figures);
     Some((three, one))
 }

@@ -1,4 +1,4 @@
-//! What the server's tables say of its viewers, by what their players report, is what the viewers saw.
+//! The server's figures about its viewers, from their players' reports, match what the viewers saw.
 
 use crate::program::swarm_until;
 use fullbore_tests::film;
@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 const VIEWERS: u64 = 8;
 
-/// What the server knows, once it has heard of all viewers.
+/// The server's figures, once it has reports of all viewers.
 fn told(server: &Server) -> Value {
     server.wait_for_news();
     eventually("the tables", || {
@@ -24,7 +24,7 @@ fn within_2_percent(what: &str, told: f64, seen: f64) {
     assert!(told > 0.0 && (told / seen - 1.0).abs() <= 0.02, "{what}: told {told}, seen {seen}");
 }
 
-/// What the server counted, by its name in the tables.
+/// A count of the server's, by its name in the tables.
 fn number(told: &Value, pointer: &str) -> f64 {
     told.pointer(pointer).and_then(Value::as_f64).unwrap_or(0.0)
 }
@@ -35,10 +35,10 @@ fn the_servers_tables_and_the_viewers_agree_on_play_delay_and_bit_rate() {
     film::make(folder.path(), 600);
     let server = Server::start(folder.path(), "--workers 1 --tls off");
     let url = server.url_of("film/master.m3u8");
-    // Behind networks, so that a play delay is many of the milliseconds in which players report it.
+    // Behind networks, so that a play delay is many times the milliseconds in which players report it.
     let words = format!("--cmcd --viewers {VIEWERS} --over 1s --watch 1h --networks home=1");
     let ran = swarm_until(&words, &[&url], |course| {
-        // More than fill the buffers: from then on hardly a segment is under way at any moment, so the end makes no difference.
+        // More than fill the buffers: from then on hardly any segment is under way, so the end makes no difference.
         course.until("segments", |now| now.number("requests") > VIEWERS * 68);
     });
     let told = told(&server);
@@ -54,7 +54,7 @@ fn the_servers_tables_and_the_viewers_agree_on_play_delay_and_bit_rate() {
     );
 }
 
-/// With one bit rate: after a stall a player asks for a segment again at another one, and the server counts both requests.
+/// With one bit rate: after a stall a player requests a segment again at another one, and the server counts both requests.
 #[test]
 fn the_servers_tables_and_the_viewers_agree_on_stalls() {
     let folder = tempdir().unwrap();
@@ -68,7 +68,7 @@ fn the_servers_tables_and_the_viewers_agree_on_stalls() {
         course.until("the viewers to play", |now| now.number("playing") == VIEWERS);
         server.signal(Signal::STOP);
         let all = course.until("all to stall", |now| now.number("stalled") == VIEWERS);
-        // So long that the moments in which players notice don't count.
+        // Long enough that the moments before players notice don't matter.
         course.until("a long stall", |now| now.seconds() >= all.seconds() + 3.0);
         server.signal(Signal::CONT);
         let again =

@@ -1,4 +1,4 @@
-//! A film with something wrong on purpose: what a player does about it, and that it is reported as what it is.
+//! A film with a deliberate fault: the player's reaction, and the report of the fault by its name.
 
 use crate::program::swarm;
 use fullbore_tests::film::{self, RUNGS, segment_bytes};
@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Segments of the film: so much that a player finishes it in some seconds.
+/// Segments of the film: few enough that a player finishes it in some seconds.
 const SEGMENTS: usize = 5;
 
 /// A request for a part of the film.
@@ -26,7 +26,7 @@ impl Part {
     }
 }
 
-/// What a server does with a request for a segment.
+/// A server's response to a request for a segment.
 enum Answer {
     /// Sends it.
     Well,
@@ -38,17 +38,17 @@ enum Answer {
     Half,
     /// Nothing at all.
     Silence,
-    /// It, at so many bytes per second.
+    /// The segment, at this many bytes per second.
     Slowly(usize),
     /// A part of a file that is shorter than the playlist says.
     Short,
-    /// The whole file, whatever was requested.
+    /// The whole file, whatever the request.
     Whole,
-    /// It in chunks, without a length.
+    /// The segment in chunks, without a length.
     Chunks,
 }
 
-/// Starts a server that answers requests for segments as it is told, and everything else well. Returns the manifest's URL.
+/// Starts a server that answers requests for segments as given, and everything else correctly. Returns the manifest's URL.
 fn serve(ranges: bool, answer: impl Fn(&Part) -> Answer + Send + Sync + 'static) -> String {
     let parts = AtomicU64::new(0);
     let address = serve_badly(move |stream, Asked { path, range, .. }| {
@@ -126,7 +126,7 @@ fn fulfil(stream: &mut TcpStream, asked: &Part, answer: &Answer) -> bool {
     sent.is_ok()
 }
 
-/// Sends a body without saying its length before.
+/// Sends a body without stating its length.
 fn send_chunks(stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
     for chunk in body.chunks(10_000) {
@@ -137,7 +137,7 @@ fn send_chunks(stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
     stream.write_all(b"0\r\n\r\n")
 }
 
-/// Sends a range of a file of so many bytes.
+/// Sends a range of a file of this many bytes.
 fn part(
     stream: &mut TcpStream,
     (first, last): (usize, usize),

@@ -1,4 +1,4 @@
-//! One film at two servers, of which one dies.
+//! One film on two servers, one of which dies.
 
 use crate::program::swarm_until;
 use fullbore_tests::{Server, film, nobody_stalled};
@@ -13,7 +13,7 @@ fn viewers_of_a_server_that_is_killed_move_to_the_other_one_without_a_stall() {
     let servers = [(); 2].map(|()| Server::start(folder.path(), "--workers 1 --tls off"));
     let url = servers[0].url_of("film/master.m3u8");
     let other = servers[1].address.to_string();
-    // A buffer that outlasts a machine's hiccups: what is seen here is that players move in time, and virtual time shows it to the second.
+    // A buffer that outlasts a machine's pauses: this test shows that players move in time; virtual time shows it to the second.
     let words = format!(
         "--viewers {VIEWERS} --over 1s --watch 1h --buffer 30s --allow-errors --also-at {other}"
     );
@@ -28,10 +28,10 @@ fn viewers_of_a_server_that_is_killed_move_to_the_other_one_without_a_stall() {
                 && now.number("requests") > VIEWERS * 20
                 && servers.iter().all(|server| bytes(server) > 1_000_000)
         });
-        // Whichever serves more.
+        // The one that serves more.
         let busier = usize::from(bytes(&servers[1]) > bytes(&servers[0]));
         servers.swap_remove(busier).kill();
-        // As many again as they held when it died: no viewer lives on its buffer alone.
+        // As many again as they held when it died, so no viewer plays only from its buffer.
         course.until("all to play on", |now| {
             let all_play = now.number("playing") == VIEWERS;
             all_play && now.number("requests") > full.number("requests") + VIEWERS * 15
@@ -45,7 +45,7 @@ fn viewers_of_a_server_that_is_killed_move_to_the_other_one_without_a_stall() {
     for name in [&own, &other] {
         assert!(ran.figures["pathways"][name]["bytes"].as_u64() > Some(0), "{}", ran.figures);
     }
-    // Whoever asked the dead server was refused or reset.
+    // Viewers of the dead server were refused or reset.
     let errors = ["connect", "reset", "closed_early"].map(|kind| ran.errors(kind));
     assert!(errors.iter().sum::<u64>() > 0, "{}", ran.figures);
 }

@@ -1,4 +1,4 @@
-//! Viewers who play what the real server serves.
+//! Viewers who play from the real server.
 
 use crate::program::{command, swarm, swarm_until};
 use fullbore_tests::film;
@@ -15,7 +15,7 @@ fn library(segments: usize) -> TempDir {
     folder
 }
 
-/// The bytes and requests that viewers counted are those that the server counted.
+/// The viewers' counts of bytes and requests match the server's.
 #[track_caller]
 fn agrees(ran: &Ran, server: &Server) {
     server.wait_for_news();
@@ -50,7 +50,7 @@ fn viewers_play_without_a_stall_over_plain_http_and_tls() {
         assert_eq!(ran.number("sessions/started"), 20.0, "{}", ran.figures);
         nobody_stalled(&ran);
         assert!(ran.number("play_delay_seconds/p99") > 0.0);
-        // Loopback carries the highest bit rate, and players find that out.
+        // Loopback is fast enough for the highest bit rate, and players find that out.
         assert!(ran.number("mbps/p50") > 1.2, "{}", ran.figures);
         assert!(ran.number("time_to_quality_seconds/count") == 20.0, "{}", ran.figures);
         assert!(ran.number("played_seconds") > 20.0 * 5.0, "{}", ran.figures);
@@ -92,7 +92,7 @@ fn the_same_seed_brings_the_same_viewers() {
     }
     let server = Server::start(folder.path(), "--workers 1 --tls off");
     let urls = ["a", "b"].map(|title| server.url_of(&format!("{title}/film/master.m3u8")));
-    // How many chose each title.
+    // The number of viewers who chose each title.
     let choices = |seed: u32| {
         let words = format!("--viewers 30 --over 1s --watch 1h --seed {seed}");
         let ran = swarm_until(&words, &urls.each_ref().map(String::as_str), |course| {

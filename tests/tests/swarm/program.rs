@@ -1,4 +1,4 @@
-//! Running `fullbore swarm`: to its end, or until the test has seen what it waits for.
+//! Running `fullbore swarm`: to its end, or until the test's condition holds.
 
 use fullbore_tests::{Course, Ran, program};
 use std::process::{Command, Stdio};

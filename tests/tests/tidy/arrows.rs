@@ -6,7 +6,7 @@
 use crate::rust;
 use crate::tree::File;
 
-/// A crate's folder, and what it may use. From the top down: a crate stands above the crates it uses. disk, crypt and
+/// A crate's folder, and the crates that it may use. From the top down: a crate is above the crates it uses. disk, crypt and
 /// net do not know each other.
 const ARROWS: &str = "
     fullbore:  acme appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \

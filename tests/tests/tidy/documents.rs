@@ -1,4 +1,4 @@
-//! Documents and comments refer only to what is in the repository: files, chapters, and nothing that only their authors
+//! Documents and comments refer only to things in the repository: files, chapters, and nothing that only their authors
 //! know.
 
 use crate::rust::is_of_word;
@@ -23,7 +23,7 @@ const STRANGE: &[&str] = &[
     "this session",
 ];
 
-/// Personal folders, on machines that others do not have.
+/// Personal folders, which exist on one machine only.
 const PRIVATE: [&str; 3] = ["/home/", "/root/", "/Users/"];
 
 fn is_written_by_people(file: &File) -> bool {

@@ -1,6 +1,6 @@
 //! Cargo chooses the same features of dependencies for the program, and for each package's tests, as for the whole workspace.
 //!
-//! Where it chooses others, it compiles the dependency and everything above it once more: minutes each time that somebody goes from `./run test` to
+//! If it chose others, it would compile the dependency and everything above it once more: minutes each time you go from `./run test` to
 //! `cargo test -p CRATE` and back. `workspace-hack/Cargo.toml` evens them out.
 
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ fn chosen(tree: &str) -> Chosen {
     lines.map(str::to_owned).collect()
 }
 
-/// What cargo chooses for the packages and the kinds of dependencies in `arguments`.
+/// Cargo's features for the packages and the kinds of dependencies in `arguments`.
 fn chosen_for(arguments: &[&str]) -> Chosen {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut tree = Command::new(cargo);
@@ -37,7 +37,7 @@ fn chosen_for(arguments: &[&str]) -> Chosen {
     chosen
 }
 
-/// What `part` chooses otherwise than `whole`.
+/// The differences between the features of `part` and `whole`.
 fn breaches(name: &str, part: &Chosen, whole: &Chosen, apart: &[(&str, &str)]) -> Vec<String> {
     let differing = part.difference(whole);
     let differing = differing.filter(|one| {

@@ -3,10 +3,10 @@
 use crate::tree::{self, File};
 use std::process::Command;
 
-/// Words that name no scenario.
+/// Words that aren't scenarios.
 const WORDS: [&str; 3] = ["none", "each", "own"];
 
-/// Whether a path fits a pattern in which `*` stands for any characters, slashes among them.
+/// Whether a path fits a pattern in which `*` stands for any characters, including slashes.
 fn fits(pattern: &str, path: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == path,

@@ -1,16 +1,13 @@
 //! Tests the rules of the repository: where `unsafe` may be, which crate may use which, how long a line, a function and
-//! a file may be, what a name may mean, that no test asserts a time or hides that it is skipped, that documents refer only to what exists, and that a
-//! purge of the package removes what the program makes.
-//! a file may be, what a name may mean, that no test asserts a time, sleeps without a reason or hides that it is skipped, and that documents
-//! refer only to what exists.
+//! a file may be, what a name may mean, that no test asserts a time, sleeps without a reason or hides that it is skipped, that documents
+//! refer only to what exists, and that a purge of the package removes the files that the program creates.
 //!
 //! Each rule is a function from the texts of files to breaches, one line each. One test applies it to the whole
 //! repository; another one shows that it finds a planted example. To change a rule, change it here and in
 //! CONTRIBUTING.md, in one commit.
 //!
 //! A message says what to do. Most often that is one row in a table at the top of the rule's module: [`arrows`] for crates,
-//! [`unsafe_code`], [`names`], [`overflow`], [`shape`] and [`times`] for exceptions, each with its reason.
-//! [`unsafe_code`], [`names`], [`shape`], [`sleeps`] and [`times`] for exceptions, each with its reason.
+//! [`unsafe_code`], [`names`], [`overflow`], [`shape`], [`sleeps`] and [`times`] for exceptions, each with its reason.
 
 mod arrows;
 mod documents;

@@ -59,7 +59,7 @@ const OWN_WORDS: &[(&str, &str)] = &[
     ("way_of_absent", "policy"),
 ];
 
-/// Verbs that are plain English in a sentence, and say nothing as a name.
+/// Verbs that are plain English in a sentence, but vague as a name.
 const FINE_IN_PROSE: [&str; 1] = ["judged"];
 
 /// The parts of a name, in lower case: `HotSet` and `hot_set` have two each.

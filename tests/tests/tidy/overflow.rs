@@ -1,4 +1,4 @@
-//! Which crates check for overflow in release builds (`overflow-checks` in the workspace's Cargo.toml): all but those of [`UNCHECKED`].
+//! Which crates check for overflow in release builds (`overflow-checks` in the workspace's Cargo.toml): all except those of [`UNCHECKED`].
 //! Packages are built by `[profile.dist]`, which has the checks from `[profile.release]`.
 //!
 //! A wrong sum in a gateway or an agent becomes a wrong decision about a fleet. There, a panic is better: it ends a request or a task, and says
@@ -35,7 +35,7 @@ fn checked(manifest: &str) -> Vec<&str> {
     checked.map(|(name, _)| name).collect()
 }
 
-/// What makes the profile of packages differ from that of releases in its checks.
+/// The differences between the profiles of packages and of releases in their checks.
 fn differing_profiles(manifest: &str) -> Vec<String> {
     let mut breaches = Vec::new();
     if !manifest.contains("\n[profile.dist]\ninherits = \"release\"\n") {

@@ -1,4 +1,4 @@
-//! A purge of the package removes every file that the program makes in its state folders, keys above all: `packaging/deb/postrm` names each.
+//! A purge of the package removes every file that the program creates in its state folders, keys above all: `packaging/deb/postrm` names each.
 
 use crate::tree::File;
 
@@ -12,14 +12,14 @@ const ENDS: [&str; 10] =
     [".json", ".jsonl", ".key", ".log", ".log.1", ".new", ".out", ".pem", ".signed", ".token"];
 const MORE_ENDS: [&str; 2] = [".db", ".toml"];
 
-/// Names of files that lie elsewhere, with the reason.
+/// Names of files in other folders, with the reason.
 const ELSEWHERE: [(&str, &str); 3] = [
     ("store.db", "in the folder store, which is removed whole"),
     ("machine.json", "likewise"),
     ("title.json", "in a folder of documents, which is removed whole"),
 ];
 
-/// The names of files that the code of `file` has as texts, without its tests.
+/// The file names among the string literals in the code of `file`, without its tests.
 fn named(file: &File) -> Vec<(usize, String)> {
     let is_name = |text: &str| {
         let is_plain = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.');

@@ -7,19 +7,19 @@ use crate::tree::{self, File};
 struct Test {
     /// The package: `fullbore-tcp`.
     package: String,
-    /// The file or folder in `tests/`; `None` for a test beside the code.
+    /// The file or folder in `tests/`; `None` for a test next to the code.
     target: Option<String>,
     /// The name, with its modules.
     name: String,
 }
 
-/// What a command runs: of `./run test -p fullbore-tcp --test exchanges path`, each part if present.
+/// The parts of a command, as in `./run test -p fullbore-tcp --test exchanges path`, each part if present.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Command {
     package: Option<String>,
     target: Option<String>,
     filters: Vec<String>,
-    /// Has more than one filter, which cargo takes only behind `--`.
+    /// Has more than one filter, which cargo accepts only after `--`.
     is_refused: bool,
 }
 
@@ -164,7 +164,7 @@ fn broken_names(files: &[File]) -> Vec<String> {
     breaches
 }
 
-/// What `./run help` lists.
+/// The verbs in `./run help`.
 fn verbs(run: &str) -> Vec<&str> {
     let help = run.split("<<'TEXT'\n").nth(1).and_then(|rest| rest.split("\nTEXT\n").next());
     let rows = help.unwrap_or_default().lines().filter_map(|line| line.strip_prefix("  "));

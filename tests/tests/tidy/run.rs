@@ -1,4 +1,4 @@
-//! `./run serve` and its like never start a program of an earlier build after a build that failed.
+//! `./run serve` and similar verbs never start a program of an earlier build after a failed build.
 
 use std::process::Command;
 

@@ -7,7 +7,7 @@ use crate::tree::File;
 /// cannot be broken.
 const COLUMNS_MAX: usize = 150;
 
-/// What does not fit on a screen is hard to keep in mind.
+/// A function that doesn't fit on a screen is hard to keep in mind.
 const FUNCTION_LINES_MAX: usize = 70;
 
 /// A longer file has more than one idea.
@@ -22,7 +22,7 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("load", "check", "one option after the other"),
 ];
 
-/// Names that say nothing: a reader should guess a file from its name.
+/// Vague names: a reader should guess a file from its name.
 const EMPTY_NAMES: [&str; 8] =
     ["common", "helper", "helpers", "manager", "misc", "util", "utils", "stuff"];
 

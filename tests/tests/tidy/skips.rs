@@ -1,4 +1,4 @@
-//! A test that is skipped says so where people see it: `fullbore_tests::tool::skip` writes past the capture of output, by which a passing test's
+//! A skipped test reports that where people see it: `fullbore_tests::tool::skip` writes past the capture of output, by which a passing test's
 //! `eprintln!` is hidden.
 
 use crate::tree::File;

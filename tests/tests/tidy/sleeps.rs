@@ -1,24 +1,24 @@
 //! No test sleeps instead of waiting for a condition. "Sleep, then nothing has happened" passes because a machine is slow; "sleep, then it has
 //! happened" fails because it is.
 //!
-//! A sleep belongs into a loop that ends when its condition holds (`eventually`, `until` and `within` are such loops), or says why it is one:
+//! A sleep belongs in a loop that ends when its condition holds (`eventually`, `until` and `within` are such loops), or gives its reason:
 //!
 //! ```text
 //! // sleeps: a file has to be left alone for four seconds before its blocks are admitted
 //! std::thread::sleep(SETTLED_AFTER);
 //! ```
 //!
-//! Good reasons: the program's own time has to pass, and longer is as well; a peer that is slow on purpose; a moment that is drawn; a timer is
-//! what is tested. To show that nothing happens, wait for a counter or an event that says "looked, and found nothing to do".
+//! Good reasons: the program's own time has to pass, and longer is fine; a peer that is slow on purpose; a random moment; a timer is
+//! under test. To show that nothing happens, wait for a counter or an event that says "looked, and found nothing to do".
 
 use crate::rust;
 use crate::times::test_code;
 use crate::tree::File;
 
-/// Where timers themselves are what is tested.
+/// Files that test timers themselves.
 const TIMERS: &[&str] = &["crates/reactor/tests/reactor.rs"];
 
-/// Files from before this rule, and how many sleeps without a reason they may still have. When you mend one, lower the number.
+/// Files from before this rule, and how many sleeps without a reason they may still have. When you fix one, lower the number.
 const BEFORE: &[(&str, usize)] = &[
     ("crates/appliance/tests/serving/hot_set.rs", 2),
     ("crates/appliance/tests/serving/large_pages.rs", 1),
@@ -47,7 +47,7 @@ fn calls_sleep(line: &str) -> bool {
     })
 }
 
-/// Whether the block that begins in a line goes round until something holds. What goes round for some time, or a number of times, does if it may
+/// Whether the block that begins in a line loops until a condition holds. A loop for some time, or a number of times, counts if it may
 /// end early.
 fn polls(lines: &[&str], at: usize) -> bool {
     let header = lines[at].trim_start();
@@ -64,7 +64,7 @@ fn polls(lines: &[&str], at: usize) -> bool {
     (has("for") || has("while")) && body.any(ends_early)
 }
 
-/// The lines in which the blocks begin that a line is in, the innermost first, up to its function.
+/// The first lines of the blocks around a line, the innermost first, up to its function.
 fn blocks_around(lines: &[&str], at: usize) -> Vec<usize> {
     let (mut around, mut inner) = (Vec::new(), indent(lines[at]));
     // A brace alone ends a header of several lines, which begins above at the same indent.

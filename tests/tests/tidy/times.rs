@@ -1,13 +1,13 @@
-//! No test asserts that something took less than some time: on a busy machine it takes longer, and nothing is wrong. Benches say what something
+//! No test asserts that something took less than some time: on a busy machine it takes longer, and nothing is wrong. Benches measure
 //! costs.
 //!
-//! Tests may wait for what must come, and give up after a while (`timeout`, `eventually`, `Instant::now() < ends` in a loop). They may assert that
-//! something took no less than some time, which no machine makes wrong.
+//! Tests may wait for a condition, and give up after a while (`timeout`, `eventually`, `Instant::now() < ends` in a loop). They may assert that
+//! something took at least some time, which is true on every machine.
 
 use crate::rust;
 use crate::tree::File;
 
-/// Upper bounds that stay: the file, the function, and what takes longer than the bound, and for certain, if it does not hold.
+/// Upper bounds that stay: the file, the function, and the failure that would certainly take longer than the bound.
 const BOUNDED: &[(&str, &str, &str)] = &[
     (
         "crates/control/tests/store/etcd.rs",
@@ -32,14 +32,14 @@ pub(crate) fn test_code(file: &File) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// The name that a statement gives to a time that has passed.
+/// The name that a statement gives to an elapsed time.
 fn named_time(statement: &str) -> Option<&str> {
     let (_, rest) = statement.split_once("let ")?;
     let is_time = rest.contains(".elapsed()") && !rest.contains("assert");
     rust::words(rest).find(|word| *word != "mut").filter(|_| is_time)
 }
 
-/// Whether a statement asserts an upper bound of a time that has passed.
+/// Whether a statement asserts an upper bound of an elapsed time.
 fn bounds_a_time(statement: &str, times: &[&str]) -> bool {
     let Some((_, asserted)) = statement.split_once("assert") else { return false };
     let is_timed =

@@ -62,7 +62,7 @@ fn gather(folder: &Path, prefix: &str, files: &mut Vec<File>) {
         if kind.is_dir() && !MADE.contains(&name.as_str()) {
             gather(&entry.path(), &format!("{path}/"), files);
         } else if kind.is_file() {
-            // What is not UTF-8 is data: fuzz seeds, pictures.
+            // Files that aren't UTF-8 are data: fuzz seeds, pictures.
             files.extend(fs::read_to_string(entry.path()).ok().map(|text| File { path, text }));
         }
     }

@@ -30,7 +30,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("crates/reactor/src/ring.rs", "submitting to the ring"),
     ("crates/reactor/src/streaming.rs", "non-temporal stores"),
     ("crates/reactor/src/timer.rs", "submitting to the ring"),
-    // Tests: what a hostile or unlucky world does, and networks of their own.
+    // Tests: hostile or unlucky conditions, and networks of their own.
     ("crates/appliance/tests/sandbox.rs", "system calls that must be refused"),
     ("crates/appliance/tests/serving/support/mapped_writer.rs", "a file mapped for writing"),
     ("crates/fullbore/tests/bypass/support/", "raw sockets"),

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 
-/// Where hostile machines and viewers come from: an address for each kind, so that bounds by address hit one kind only.
+/// Source addresses of hostile machines and viewers: one for each kind, so that limits by address affect only one kind.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Node = 1,
@@ -61,7 +61,7 @@ impl Line {
         Ok(Self(BufReader::new(StreamOwned::new(client, connected(Source::Node, to)?))))
     }
 
-    /// Sends a request's head, and as much of the body as there is.
+    /// Sends a request's head, and the given part of the body.
     pub(super) fn begin(&mut self, request: &str, length: usize, body: &[u8]) -> io::Result<()> {
         let head = format!(
             "{request} HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"

@@ -1,10 +1,10 @@
-//! A hostile node and hostile viewers, next to viewers of others, who play and notice nothing.
+//! A hostile node and hostile viewers, together with other nodes' viewers, who play and notice nothing.
 //!
-//! Two tables list what they do: [`node::ATTACKS`] by a box that has joined the fleet, and [`viewers::ATTACKS`] by strangers. What a row began
-//! (half-sent requests above all) goes on during the later ones. After each row, the gateway has to answer new viewers and operators, the honest
-//! nodes have to serve, and viewers have to play on. To add an attack, add a row.
+//! Two tables list the attacks: [`node::ATTACKS`] by a box that has joined the fleet, and [`viewers::ATTACKS`] by outsiders. A row's attacks
+//! (half-sent requests above all) continue during the later ones. After each row, the gateway has to answer new viewers and operators, the honest
+//! nodes have to serve, and viewers have to keep playing. To add an attack, add a row.
 //!
-//! What is not judged here: how many new viewers a node may draw by lies about its weight (`crates/control`'s tests), and how long an answer takes.
+//! Not tested here: how many new viewers a node may draw by lies about its weight (`crates/control`'s tests), and how long an answer takes.
 
 mod line;
 mod node;
@@ -19,7 +19,7 @@ use viewers::HostileViewers;
 /// Honest nodes, each in a site of its own.
 const SITES: [&str; 3] = ["a", "b", "c"];
 
-/// Plays all rows while `viewers` watch a film of `segments`.
+/// Runs all rows while `viewers` watch a film of `segments`.
 fn viewers_notice_nothing(viewers: u64, segments: usize) {
     if !may_open(1000) {
         return;
@@ -52,7 +52,7 @@ fn viewers_notice_nothing(viewers: u64, segments: usize) {
     }
 }
 
-/// New viewers and operators are answered, honest nodes serve, and who plays gets more of the film.
+/// New viewers and operators are answered, honest nodes serve, and playing viewers get more of the film.
 fn all_is_well(fleet: &Fleet, course: &Course, after: &str) {
     let honest = |name: &str| fleet.nodes.iter().any(|node| node.name == name);
     assert_eq!(get(&format!("{}/healthz", fleet.admin)).0, 200, "after {after}");

@@ -1,4 +1,4 @@
-//! A box that has joined the fleet and is in a stranger's hands. It has no agent and no viewers.
+//! A box that has joined the fleet and is controlled by an attacker. It has no agent and no viewers.
 
 use super::line::{Line, Source, connected};
 use crate::house::Fleet;
@@ -22,10 +22,10 @@ const INVENTORY: &str = "PUT /machine/v1/inventory";
 const ROUTES: &str = "POST /machine/v1/routes";
 const WATCHED: &str = "PUT /machine/v1/watched";
 
-/// What it is called, and what the node does.
+/// The attack's name, and the node's actions.
 type Attack = (&'static str, fn(&mut HostileNode));
 
-/// What it does, one after the other.
+/// Its attacks, one after the other.
 pub(super) const ATTACKS: [Attack; 9] = [
     ("lies in each field of a heartbeat", HostileNode::lie),
     ("words in another node's name", HostileNode::forge),
@@ -38,7 +38,7 @@ pub(super) const ATTACKS: [Attack; 9] = [
     ("connections that say nothing", HostileNode::occupy),
 ];
 
-/// Connections that trickle, and those that say nothing: more than the gateway has turns, fewer than the places that it has for nodes.
+/// Trickling and silent connections: more than the gateway has turns, fewer than its places for nodes.
 const TRICKLES: usize = 7;
 const SILENT: usize = 100;
 
@@ -46,7 +46,7 @@ const SILENT: usize = 100;
 pub(super) struct HostileNode {
     config: Arc<ClientConfig>,
     gateway: SocketAddr,
-    /// What honest nodes hold.
+    /// The titles of honest nodes.
     film: HeldTitle,
     beats: u64,
     trickling: Vec<Line>,
@@ -81,7 +81,7 @@ impl HostileNode {
         }
     }
 
-    /// What it began goes on.
+    /// Continues the earlier attacks.
     pub(super) fn go_on(&mut self) {
         // The gateway may have closed them.
         self.trickling.retain_mut(|line| line.send(b" ").is_ok());
@@ -93,7 +93,7 @@ impl HostileNode {
         })
     }
 
-    /// Sends a request on a connection of its own. Returns the status once it isn't asked to retry; 0 if it is cut off each time.
+    /// Sends a request on a connection of its own. Returns the status once it needn't retry; 0 if it is cut off each time.
     fn say(&self, request: &str, body: &Value) -> u16 {
         let body = body.to_string();
         let mut cut_off = 0;
@@ -113,7 +113,7 @@ impl HostileNode {
         Inventory::new(NAME.parse().expect("a name"), vec![self.film.clone()])
     }
 
-    /// A heartbeat as an honest node sends it, of a boot of its own.
+    /// A heartbeat like an honest node's, with a boot id of its own.
     fn beat(&mut self) -> Value {
         self.beats += 1;
         json!({
@@ -235,7 +235,7 @@ impl HostileNode {
         self.say(WATCHED, &self.watched(NAME));
     }
 
-    /// Until it is cut, and on.
+    /// Until it is cut off, then on.
     fn flood(&mut self) {
         let mut line = self.line();
         let mut after = None;
@@ -255,7 +255,7 @@ impl HostileNode {
     fn trickle(&mut self) {
         for _ in 0..TRICKLES {
             let mut line = self.line();
-            // If it is refused at once, there is nothing to trickle on.
+            // If it is refused at once, there is no connection to trickle on.
             if line.begin(INVENTORY, 1_000_000, b"{").is_ok() {
                 self.trickling.push(line);
             }
@@ -265,7 +265,7 @@ impl HostileNode {
     fn occupy(&mut self) {
         self.silent.extend((0..SILENT).map_while(|_| connected(Source::Node, self.gateway).ok()));
         for stream in &mut self.silent {
-            // A part of a hello; what is closed has no more to say.
+            // A part of a hello; closed connections send no more.
             let _ = stream.write_all(&[22, 3, 1]);
         }
         self.go_on();

@@ -5,10 +5,10 @@ use crate::house::Fleet;
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 
-/// What it is called, and what the viewers do.
+/// The attack's name, and the viewers' actions.
 type Attack = (&'static str, fn(&mut HostileViewers));
 
-/// What they do, one after the other.
+/// Their attacks, one after the other.
 pub(super) const ATTACKS: [Attack; 6] = [
     ("heads that trickle", HostileViewers::trickle),
     ("odd steering requests", HostileViewers::steer),
@@ -21,7 +21,7 @@ pub(super) const ATTACKS: [Attack; 6] = [
 /// Connections with half a head, at each listener.
 const HALVES: usize = 150;
 
-/// Players that a node has to believe to take its viewers for stalled: five, and one more.
+/// One more than the five players that a node needs to report stalling viewers.
 const PLAYERS: usize = 6;
 
 /// All of them.
@@ -45,7 +45,7 @@ impl HostileViewers {
         [self.gateway, self.node]
     }
 
-    /// One byte more of each half head; who was answered or cut off has gone.
+    /// One more byte of each half head; answered and closed connections are dropped.
     fn drip(&mut self) {
         self.halves.retain_mut(|stream| stream.write_all(b"x").is_ok());
     }
@@ -53,7 +53,7 @@ impl HostileViewers {
     fn trickle(&mut self) {
         for to in self.both() {
             for _ in 0..HALVES {
-                // A server may have places by address.
+                // A server may limit places by address.
                 let Ok(mut stream) = connected(Source::SlowViewers, to) else { break };
                 let half = b"GET /play/film/master.m3u8 HTTP/1.1\r\nHost: gateway\r\nX-Slow: ";
                 if stream.write_all(half).is_ok() {
@@ -63,7 +63,7 @@ impl HostileViewers {
         }
     }
 
-    /// Asks the gateway for a target, whatever is in it. The status; 0 if the connection was closed.
+    /// Requests a target from the gateway, whatever is in it. Returns the status; 0 if the connection was closed.
     fn status(&mut self, target: &str) -> (u16, String) {
         self.drip();
         let Ok(mut stream) = connected(Source::AskingViewers, self.gateway) else {
@@ -142,7 +142,7 @@ impl HostileViewers {
         for to in self.both() {
             for words in said {
                 let Ok(mut stream) = connected(Source::AskingViewers, to) else { continue };
-                // It may have been cut off before it has said all.
+                // It may have been cut off before it has sent everything.
                 let _ = stream.write_all(words).and_then(|()| stream.shutdown(Shutdown::Write));
                 let mut answer = Vec::new();
                 // A reset is an answer, too.
@@ -158,7 +158,7 @@ impl HostileViewers {
         self.drip();
     }
 
-    /// They say that they stall, and take ten bytes each time.
+    /// They report stalls, and take ten bytes each time.
     fn complain(&mut self) {
         let Ok(stream) = connected(Source::AskingViewers, self.node) else { return };
         let mut stream = BufReader::new(stream);
@@ -185,7 +185,7 @@ impl HostileViewers {
                 "GET /film/v-000000000001/2-{}.m4s HTTP/1.1\r\nHost: node\r\n\r\n",
                 number % 20
             );
-            // Closing with bytes on their way resets the connection.
+            // Closing with bytes in flight resets the connection.
             let _ = stream.write_all(request.as_bytes());
             let _ = stream.read(&mut [0; 100]);
         }
