@@ -1,18 +1,18 @@
-//! What every answer of `http` must be, whatever was asked: a head that cannot be misread, a length that is true, and
-//! ranges that lie within the file and apart from each other.
+//! Checks that hold for every answer of `http`, for any request: nobody can misread the head, the length is right, and ranges are inside
+//! the file and do not overlap.
 
 use std::ops::Range;
 
 use http::{Method, Part, Response};
 
-/// A response head taken apart.
+/// The parts of a response head.
 struct Head<'a> {
     status_line: &'a str,
     fields: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Head<'a> {
-    /// Fails on anything that another reader could understand differently: heads hold visible ASCII and spaces only.
+    /// Parses a head. Fails on anything that another program could read differently: heads have visible ASCII and spaces only.
     fn read(bytes: &'a [u8]) -> Self {
         let text = std::str::from_utf8(bytes).expect("a head is ASCII");
         let lines = text.strip_suffix("\r\n\r\n").expect("an empty line ends the head");
@@ -25,7 +25,7 @@ impl<'a> Head<'a> {
         Self { status_line, fields }
     }
 
-    /// The value of a field that may occur once at most.
+    /// The value of a field that may occur at most once.
     fn field(&self, name: &str) -> Option<&'a str> {
         let mut values = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         let value = values.next().map(|(_, value)| *value);
@@ -34,7 +34,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Checks the answer to a request with `method` (none: it could not be read) for a file of `size_bytes`.
+/// Checks the answer to a request with `method` for a file of `size_bytes`. The method is none if the request could not be read.
 pub fn check(response: &Response, method: Option<Method>, size_bytes: u64) {
     let head = Head::read(&response.head);
     let prefix = format!("HTTP/1.1 {} ", response.status);
@@ -49,7 +49,7 @@ pub fn check(response: &Response, method: Option<Method>, size_bytes: u64) {
     check_ranges(response, &head, size_bytes);
 }
 
-/// Content-Length is the sum of the parts, and is where it must be (RFC 9110 section 8.6).
+/// Content-Length is the sum of the parts, and is present where RFC 9110 section 8.6 wants it.
 fn check_length(response: &Response, head: &Head<'_>, method: Option<Method>) {
     let sum = response.body.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.size_bytes()));
     assert_eq!(Some(response.body_bytes), sum);

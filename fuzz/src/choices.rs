@@ -1,7 +1,7 @@
-//! From the fuzzer's bytes to choices: read off the input one after another ([`Choices`]), where the fuzzer should steer
-//! them; derived from the whole of it ([`Derived`]), where the input had better stay readable as what it is.
+//! Turns the fuzzer's bytes into choices. [`Choices`] reads them from the input one after another, where the fuzzer should steer them.
+//! [`Derived`] computes them from the whole input, where the input itself must stay readable.
 
-/// Reads choices off the front of an input. What is not there is 0, so that every input means something.
+/// Reads choices from the front of an input. Missing bytes count as 0, so that every input has a meaning.
 pub struct Choices<'a> {
     bytes: &'a [u8],
 }
@@ -17,7 +17,7 @@ impl<'a> Choices<'a> {
         self.take(1).first().copied().unwrap_or_default()
     }
 
-    /// The next two bytes as a number.
+    /// The next two bytes as one number.
     pub fn number(&mut self) -> usize {
         usize::from(u16::from_be_bytes([self.byte(), self.byte()]))
     }
@@ -27,35 +27,35 @@ impl<'a> Choices<'a> {
         options[usize::from(self.byte()) % options.len()]
     }
 
-    /// The next `count` bytes, or fewer at the end.
+    /// The next `count` bytes, or fewer at the end of the input.
     pub fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.bytes.split_at(count.min(self.bytes.len()));
         self.bytes = rest;
         taken
     }
 
-    /// Fewer than `bound` bytes, which is not 0; the next byte says how many.
+    /// Fewer than `bound` bytes (`bound` isn't 0). The next byte says how many.
     pub fn some(&mut self, bound: usize) -> &'a [u8] {
         let count = usize::from(self.byte()) % bound;
         self.take(count)
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         self.take(usize::MAX)
     }
 
-    /// Whether nothing is left.
+    /// Whether no byte remains.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 }
 
-/// Numbers that look random and are the same for the same input.
+/// Numbers that look random. The same input always gives the same numbers.
 pub struct Derived(u64);
 
 impl Derived {
-    /// Begins with a hash of `bytes` (FNV-1a).
+    /// Starts from a hash of `bytes` (FNV-1a).
     pub fn of(bytes: &[u8]) -> Self {
         let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         Self(bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix))
@@ -69,12 +69,12 @@ impl Derived {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// A number below `bound` (`bound` isn't 0).
     pub fn below(&mut self, bound: usize) -> usize {
         (self.number() % bound as u64) as usize
     }
 
-    /// Cuts `bytes` as reads from a socket might: single bytes, small pieces, and all that is there.
+    /// Cuts `bytes` as reads from a socket might: into single bytes, small pieces, and all of the rest.
     pub fn pieces<'a>(&mut self, bytes: &'a [u8]) -> Vec<&'a [u8]> {
         let (mut rest, mut pieces) = (bytes, Vec::new());
         while !rest.is_empty() {

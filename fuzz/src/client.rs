@@ -1,7 +1,7 @@
-//! The other side of `crypt`: rustls's client in memory, for handshakes whose every byte the fuzzer may change.
+//! The peer of `crypt`: rustls's client in memory. The fuzzer may change every byte of its handshakes.
 //!
-//! What a client draws at random is fixed here, so that an input meets the same bytes each time; only its key shares
-//! differ, and those have the same length. Certificates are not verified: that is the client's affair.
+//! Values that a client draws at random are fixed here, so that the same input always leads to the same bytes. Only the key shares
+//! differ, and they always have the same length. The client does not verify certificates, because that is not under test.
 
 use std::sync::{Arc, LazyLock, Mutex};
 
@@ -16,13 +16,13 @@ use rustls::{
     SupportedCipherSuite,
 };
 
-/// A server with a self-signed certificate, whose files are gone again.
+/// A server with a self-signed certificate. The files of the certificate are already deleted.
 pub static SERVER: LazyLock<Tls> = LazyLock::new(|| {
     let state_dir = tempfile::tempdir().expect("a temporary directory can be made");
     Tls::load(TlsOptions::new(state_dir.path())).expect("a self-signed certificate can be made")
 });
 
-/// Client configurations to meet the server with: each version with each of its ciphers, and some key exchanges.
+/// Configurations of clients: each version with each of its ciphers, and some key exchanges.
 pub static CLIENTS: LazyLock<Vec<Arc<ClientConfig>>> = LazyLock::new(|| {
     let fast: &[_] = &[group::X25519];
     let offers: [(&[SupportedCipherSuite], &[&'static dyn SupportedKxGroup]); 9] = [
@@ -39,7 +39,7 @@ pub static CLIENTS: LazyLock<Vec<Arc<ClientConfig>>> = LazyLock::new(|| {
     offers.iter().map(|(suites, groups)| Arc::new(config(suites, groups))).collect()
 });
 
-/// The first of [`CLIENTS`] that differ in version and cipher only.
+/// How many of [`CLIENTS`], from the first on, differ in version and cipher only.
 pub const CIPHERS: usize = 6;
 
 fn config(
@@ -70,7 +70,7 @@ fn config(
     config
 }
 
-/// A new connection of client `index` of [`CLIENTS`].
+/// A new connection of the client with this index in [`CLIENTS`].
 pub fn connection(index: usize) -> ClientConnection {
     let name = ServerName::try_from("localhost").expect("localhost is a host name");
     ClientConnection::new(Arc::clone(&CLIENTS[index]), name).expect("the configuration is sound")
@@ -85,10 +85,10 @@ pub fn outgoing(client: &mut ClientConnection) -> Vec<u8> {
     wire
 }
 
-/// Hands `wire` to `client`.
+/// Gives `wire` to `client`.
 ///
 /// # Errors
-/// What the client has against it.
+/// The client's reason to refuse it.
 pub fn deliver(client: &mut ClientConnection, mut wire: &[u8]) -> Result<(), Error> {
     while !wire.is_empty() {
         client.read_tls(&mut wire).map_err(|error| Error::General(error.to_string()))?;
@@ -97,7 +97,7 @@ pub fn deliver(client: &mut ClientConnection, mut wire: &[u8]) -> Result<(), Err
     Ok(())
 }
 
-/// Shakes hands with client `index`; gives the client, and the server's half of the connection.
+/// Completes a handshake with client `index`. Returns the client and the server's side of the connection.
 pub fn connect(index: usize) -> (ClientConnection, Established) {
     let mut client = connection(index);
     let mut server = Handshake::new(&SERVER).expect("the configuration is sound");
@@ -118,7 +118,7 @@ pub fn connect(index: usize) -> (ClientConnection, Established) {
     }
 }
 
-/// The traffic secret of the TLS 1.3 client that shook hands last.
+/// The traffic secret of the TLS 1.3 client that completed a handshake last.
 pub fn last_traffic_secret() -> Vec<u8> {
     LAST_SECRET.lock().expect("no thread panics and goes on").clone()
 }

@@ -1,8 +1,8 @@
-//! What the fuzz targets share. Each target (`targets/`) gives arbitrary bytes a meaning and states what must hold; here is
-//! how bytes become choices, what a correct answer looks like, what holds of a manifest, a TLS client that can say anything,
-//! and a TCP endpoint with an application.
+//! Code that the fuzz targets share. Each target in `targets/` gives arbitrary bytes a meaning and says what must hold. Here are the
+//! choices made from bytes, the check of an answer, the check of a manifest, a TLS client that can send anything, and a TCP endpoint
+//! with an application.
 //!
-//! Everything here is deterministic but for the key exchanges of TLS, so that an input that fails once fails again.
+//! Everything here except the key exchanges of TLS is deterministic, so that an input that fails once fails again.
 
 pub mod answer;
 pub mod choices;

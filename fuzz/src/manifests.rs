@@ -1,18 +1,18 @@
-//! What holds of everything that the player reads from a manifest.
+//! Checks of everything that the player reads from a manifest.
 
 use player::manifest::SEGMENTS_MAX;
 use player::{Presentation, Reference, Segments, Source, Track, Url};
 use std::time::Duration;
 
-/// Later than any segment plays.
+/// A time after the end of every segment.
 const TIME_MAX: Duration = Duration::from_secs(1 << 32);
 
-/// Where the manifest was.
+/// The manifest's URL.
 pub fn url() -> Url {
     "https://h.example:8443/film/manifest?x=1".parse().expect("a URL")
 }
 
-/// Checks a presentation and all that it lists.
+/// Checks a presentation and everything that it lists.
 pub fn check_presentation(presentation: &Presentation) {
     assert!((1..=16).contains(&presentation.pathways.len()));
     assert!((1..=2).contains(&presentation.tracks.len()));
@@ -55,7 +55,7 @@ pub fn check_segments(segments: &Segments) {
     }
 }
 
-/// The URL can be requested, and is what it says it is; the range is not empty.
+/// Checks that the URL can be requested and stays the same when it is parsed again, and that the range is not empty.
 fn check_reference(reference: &Reference) {
     let text = reference.url.to_string();
     assert!(text.len() < 20_000 && text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");

@@ -1,34 +1,34 @@
-//! What a server must make of each record of a client that has the keys, told from the RFCs alone.
+//! What a server must do with each record from a client that has the keys. Derived from the RFCs only.
 //!
-//! Where `crypt` is free to choose, the model is wide: a few records without content, or a few key updates, must pass, a
-//! great many must not, and in between either will do.
+//! Where `crypt` may choose, the model allows a range: a few records without content, or a few key updates, must pass; very many must not;
+//! in between, both results are correct.
 
 use crypt::{Content, OpenError, Version};
 
 use crate::records::{ALERT, DATA, HANDSHAKE, Record};
 
-/// What must become of a record.
+/// What the server must do with a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Application data, these bytes.
+    /// It must give these bytes of application data.
     Data(Vec<u8>),
-    /// Something other than data.
+    /// It must accept the record, which holds something other than data.
     Content(Content),
-    /// Refused, and the connection with it.
+    /// It must refuse the record, and the connection ends.
     Error(OpenError),
-    /// Either this or that: how much of it is a flood is for `crypt` to say.
+    /// Both are correct, because `crypt` decides how many such records are a flood.
     FloodOr(OpenError, Content),
-    /// Refused, for whatever reason, or waited for: it is longer than it was.
+    /// The record was damaged. The server must refuse it for any reason, or wait for more bytes if its length field grew.
     Damaged,
 }
 
 impl Expected {
-    /// Whether nothing behind this record is looked at.
+    /// Whether the server reads nothing after this record.
     pub fn ends(&self) -> bool {
         matches!(self, Self::Error(_) | Self::Damaged)
     }
 
-    /// Whether the client's keys change behind this record.
+    /// Whether the client's keys change after this record.
     pub fn updates_keys(&self) -> bool {
         matches!(
             self,
@@ -37,34 +37,34 @@ impl Expected {
     }
 }
 
-/// So many in a row harm nobody and must pass.
+/// This many in a row do no harm and must pass.
 const HARMLESS: usize = 4;
 
-/// So many are a flood by any reckoning.
+/// This many are certainly a flood.
 const FLOOD: usize = 64;
 
 /// Bytes that a record may carry (RFC 8446 section 5.1).
 const PLAINTEXT_MAX: usize = 1 << 14;
 
-/// Follows a connection from its first record.
+/// Follows the state of a connection from its first record on.
 pub struct Model {
     version: Version,
-    /// Since the last data.
+    /// Counted since the last data.
     records_without_content: usize,
     data_records: usize,
     key_updates: usize,
-    /// The pieces of a handshake message whose end has not come yet.
+    /// The pieces so far of a handshake message that is not complete yet.
     message: Vec<u8>,
 }
 
 impl Model {
-    /// A connection right behind its handshake.
+    /// A connection directly after its handshake.
     pub fn new(version: Version) -> Self {
         let (records_without_content, data_records, key_updates) = (0, 0, 0);
         Self { version, records_without_content, data_records, key_updates, message: Vec::new() }
     }
 
-    /// What must become of `record`, sealed in turn and under the current keys.
+    /// What the server must do with `record`, which was encrypted in order and with the current keys.
     pub fn expect(&mut self, record: &Record) -> Expected {
         match self.version {
             Version::Tls13 => self.expect_inner(record),
@@ -78,7 +78,7 @@ impl Model {
         }
     }
 
-    /// RFC 8446 sections 5.2 and 5.4: the type is the last byte that is not 0, and all together is bounded.
+    /// RFC 8446 sections 5.2 and 5.4: the type is the last byte that is not 0, and the total length is limited.
     fn expect_inner(&mut self, record: &Record) -> Expected {
         if record.plaintext.len() + 1 + record.padding_bytes > PLAINTEXT_MAX + 1 {
             return Expected::Error(OpenError::Oversized);
@@ -107,7 +107,7 @@ impl Model {
         }
     }
 
-    /// RFC 8446 section 6: but for two, every alert is fatal, whatever its level; RFC 5246 section 7.2: the level says so.
+    /// RFC 8446 section 6: every alert except two is fatal, whatever its level. RFC 5246 section 7.2: the level says whether it is.
     fn alert(&mut self, level: u8, description: u8) -> Expected {
         let fatal = match self.version {
             Version::Tls13 => description != 90,
@@ -125,8 +125,7 @@ impl Model {
         bounded(self.records_without_content, FLOOD, OpenError::EmptyRecordFlood, content)
     }
 
-    /// RFC 8446 section 5.1: a message may come in pieces, none of them empty, with nothing in between; new keys begin
-    /// with a record of their own.
+    /// RFC 8446 section 5.1: a message may come in pieces. No piece is empty, and nothing comes between them. New keys begin with a new record.
     fn handshake(&mut self, piece: &[u8]) -> Expected {
         self.message.extend_from_slice(piece);
         match self.message[..] {
@@ -142,7 +141,7 @@ impl Model {
         }
     }
 
-    /// RFC 8446 section 4.6.3.
+    /// A key update (RFC 8446 section 4.6.3).
     fn key_update(&mut self, request: u8) -> Expected {
         if request > 1 {
             return Expected::Error(OpenError::BadKeyUpdate);

@@ -1,5 +1,5 @@
-//! A client's sending half that can say anything under the right keys: every content type, any padding, any nonce, out of
-//! turn. Written from the RFCs and not from `crypt`, so that the two check each other.
+//! The sending side of a client that can send anything with the right keys: every content type, any padding, any nonce, in any order.
+//! Written from the RFCs and not from `crypt`, so that each checks the other.
 
 use aws_lc_rs::aead::{
     self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
@@ -19,18 +19,18 @@ pub const DATA: u8 = 23;
 
 const TAG_BYTES: usize = 16;
 
-/// What to put into one record.
+/// The contents of one record.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// In TLS 1.3 behind the plaintext, in TLS 1.2 in the header.
+    /// The content type. TLS 1.3 has it after the plaintext, TLS 1.2 in the header.
     pub content_type: u8,
-    /// What it carries.
+    /// The payload.
     pub plaintext: Vec<u8>,
-    /// Zeros behind the content type; TLS 1.3 only.
+    /// Zeros after the content type; TLS 1.3 only.
     pub padding_bytes: usize,
 }
 
-/// Seals records as a client does, honest or not.
+/// Encrypts records as a client does, an honest one or an attacker.
 pub struct Writer {
     version: Version,
     algorithm: &'static aead::Algorithm,
@@ -40,11 +40,11 @@ pub struct Writer {
     iv: [u8; 12],
     /// Empty in TLS 1.2.
     secret: Vec<u8>,
-    /// Number of the next record under these keys. Anyone may set it, to lie about the order.
+    /// Number of the next record with these keys. Targets may set it, to send records out of order.
     pub sequence: u64,
 }
 
-/// A connection whose client says what it is told to; `index` is below [`client::CIPHERS`].
+/// A connection whose client sends whatever the target wants; `index` is below [`client::CIPHERS`].
 pub fn connect(index: usize) -> (Writer, Established) {
     let (client, established) = client::connect(index);
     let secrets = client.dangerous_extract_secrets().expect("extraction is switched on");
@@ -78,7 +78,7 @@ impl Writer {
         }
     }
 
-    /// Seals one record and counts it.
+    /// Encrypts one record and counts it.
     pub fn seal(&mut self, record: &Record) -> Vec<u8> {
         let mut body = record.plaintext.clone();
         let (header, explicit, additional) = match self.version {
@@ -108,7 +108,7 @@ impl Writer {
         [&header[..], explicit.as_ref().map_or(&[][..], <[u8; 8]>::as_slice), &body].concat()
     }
 
-    /// Moves on to the next keys (RFC 8446 section 7.2). In TLS 1.2 nothing.
+    /// Changes to the next keys (RFC 8446 section 7.2). Does nothing in TLS 1.2.
     pub fn update_keys(&mut self) {
         if self.version == Version::Tls12 {
             return;
@@ -120,12 +120,12 @@ impl Writer {
         self.sequence = 0;
     }
 
-    /// RFC 5288 section 3 leaves it to the sender; this one is not the sequence number, which must not matter.
+    /// RFC 5288 section 3 lets the sender choose this part of the nonce. It differs from the sequence number here, and must work all the same.
     fn explicit_nonce(&self) -> Option<[u8; 8]> {
         (self.algorithm != &CHACHA20_POLY1305).then(|| (!self.sequence).to_be_bytes())
     }
 
-    /// RFC 8446 section 5.3, RFC 7905 section 2: the sequence number over the IV. RFC 5288 section 3: salt, then what the
+    /// The nonce. RFC 8446 section 5.3 and RFC 7905 section 2: the sequence number XOR the IV. RFC 5288 section 3: the salt, then the part that the
     /// record carries.
     fn nonce(&self, explicit: Option<[u8; 8]>) -> [u8; 12] {
         let mut nonce = self.iv;
@@ -137,7 +137,7 @@ impl Writer {
         nonce
     }
 
-    /// RFC 8446 section 7.1, with no context.
+    /// HKDF-Expand-Label of RFC 8446 section 7.1, with an empty context.
     fn expand_label(&self, label: &[u8], bytes: usize) -> Vec<u8> {
         let label = [b"tls13 ", label].concat();
         let info = [&(bytes as u16).to_be_bytes()[..], &[label.len() as u8], &label, &[0]].concat();

@@ -1,6 +1,6 @@
-//! A TCP endpoint with an application that does what it is told, and segments of a peer that says anything.
+//! A TCP endpoint with an application that the fuzzer steers, and segments of a peer that may send anything.
 //!
-//! What must hold whatever the peer says is checked after every step ([`Host::settle`]).
+//! After every step, [`Host::settle`] checks everything that must hold for any behaviour of the peer.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -11,16 +11,16 @@ use tcp::{Arrived, Config, Ecn, Endpoint, Event, Id, Secret, Statistics, Transmi
 
 /// Where the endpoint listens.
 pub const PORT: u16 = 443;
-/// The bounds that the endpoint is given, small enough for a fuzzer to come to them.
+/// The endpoint's limits. They are small, so that the fuzzer can reach them.
 pub const CONNECTIONS_MAX: usize = 6;
 const RECEIVE_BYTES_MAX: usize = 4096;
-/// What a connection may hold beside its receive buffer.
+/// Memory that a connection may use in addition to its receive buffer.
 const MEMORY_BYTES_MAX: usize = 8 << 10;
-/// An application writes no more than so much on a connection.
+/// The application writes at most this many bytes on a connection.
 pub const WRITTEN_BYTES_MAX: u32 = 200_000;
-/// What one step may make leave: all that can be written, in the smallest segments, on every connection.
+/// Segments that may leave in one step: everything that can be written, in the smallest segments, on every connection.
 const SEGMENTS_MAX: usize = 20_000;
-/// Time-outs that may be due one after the other without time going on.
+/// Time-outs that may be due one after another at the same instant.
 const TIMEOUTS_AT_ONCE_MAX: usize = 100;
 
 pub const FIN: u8 = 0x01;
@@ -28,7 +28,7 @@ pub const SYN: u8 = 0x02;
 pub const RST: u8 = 0x04;
 pub const ACK: u8 = 0x10;
 
-/// A segment of the peer's.
+/// A segment from the peer.
 #[derive(Clone, Debug, Default)]
 pub struct Segment {
     pub from_port: u16,
@@ -37,13 +37,13 @@ pub struct Segment {
     pub ack: u32,
     pub flags: u8,
     pub window: u16,
-    /// Filled up to whole words; 40 bytes at most count.
+    /// Padded to whole words. Only the first 40 bytes are used.
     pub options: Vec<u8>,
     pub payload_bytes: usize,
 }
 
 impl Segment {
-    /// As it is on the wire (RFC 9293 section 3.1).
+    /// The segment as bytes on the wire (RFC 9293 section 3.1).
     pub fn bytes(&self) -> Vec<u8> {
         let options = &self.options[..self.options.len().min(40)];
         let words = 5 + options.len().div_ceil(4);
@@ -62,7 +62,7 @@ impl Segment {
     }
 }
 
-/// What the endpoint said, as far as a peer needs it.
+/// The parts that a peer needs of a segment that the endpoint sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Heard {
     pub to_port: u16,
@@ -71,7 +71,7 @@ pub struct Heard {
     pub flags: u8,
 }
 
-/// The application's end of a connection.
+/// A connection as the application sees it.
 #[derive(Debug)]
 struct Session {
     id: Id,
@@ -87,14 +87,14 @@ pub struct Host {
     start: Instant,
     pub now: Instant,
     sessions: BTreeMap<usize, Session>,
-    /// The last segment that left.
+    /// The last segment that the endpoint sent.
     pub heard: Option<Heard>,
-    /// The ends of all payload that left in the last step.
+    /// Where the payload of each segment that left in the last step ends.
     pub payload_ends: Vec<u64>,
 }
 
 impl Host {
-    /// Listens on [`PORT`].
+    /// Creates an endpoint that listens on [`PORT`].
     pub fn new() -> Self {
         let start = Instant::now();
         let config = Config {
@@ -116,17 +116,17 @@ impl Host {
         }
     }
 
-    /// One of a few addresses.
+    /// One of the four addresses that peers have.
     pub fn remote(number: u8) -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(192, 0, 2, number % 4))
     }
 
-    /// Ours.
+    /// The endpoint's own address.
     pub fn local() -> IpAddr {
         IpAddr::V4(Ipv4Addr::new(198, 51, 100, 1))
     }
 
-    /// Time goes on by no more than a day in all; on the way, time-outs happen when they are due.
+    /// Lets `time` pass, at most a day in all. Time-outs happen when they are due.
     pub fn pass(&mut self, time: Duration) {
         let until = (self.now + time).min(self.start + Duration::from_secs(86_400));
         let mut at_once = 0;
@@ -140,7 +140,7 @@ impl Host {
         self.now = self.now.max(until);
     }
 
-    /// The endpoint gets `segment`.
+    /// Gives `segment` to the endpoint.
     pub fn take(&mut self, remote: IpAddr, ecn: u8, segment: &[u8]) {
         let ecn = Ecn::from_bits(ecn);
         let arrived = Arrived { remote, local: Self::local(), ecn, segment };
@@ -148,14 +148,14 @@ impl Host {
         self.settle();
     }
 
-    /// A router's word about a packet to `remote`.
+    /// Reports to the endpoint, as a router does, that a packet to `remote` was too big.
     pub fn packet_too_big(&mut self, remote: SocketAddr, sequence: u32, mtu_bytes: u16) {
         let local = SocketAddr::new(Self::local(), PORT);
         self.endpoint.handle_packet_too_big(self.now, local, remote, sequence, mtu_bytes);
         self.settle();
     }
 
-    /// The application does something with each connection.
+    /// Makes the application act on each connection.
     pub fn act(&mut self, what: u8, count: usize) {
         for session in self.sessions.values_mut() {
             let (id, now) = (session.id, self.now);
@@ -191,12 +191,12 @@ impl Host {
         self.endpoint.statistics()
     }
 
-    /// How many connections the application knows of.
+    /// How many connections the application has.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Has everything leave that may, and checks every bound.
+    /// Lets the endpoint send everything that it may send, and checks every limit.
     fn settle(&mut self) {
         let mut budget = SEGMENTS_MAX;
         self.payload_ends.clear();

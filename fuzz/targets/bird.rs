@@ -1,7 +1,7 @@
-//! What a router says on its control socket, or whatever listens there instead: lines of any bytes.
+//! Lines of any bytes from a router's control socket, or from a program that listens there in the router's place.
 //!
-//! Must hold: no panic; the routes are sorted, each prefix once, and within their bound; what a node passes on of them is accepted by a gateway, and
-//! makes the same routes there; how the lines come does not matter.
+//! Checks that nothing panics; that the routes are sorted, within their limit, and have each prefix once; that a gateway accepts the routes
+//! that a node passes on, and gets the same routes from them; and that it doesn't matter how the lines arrive.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 
 use reply::RoutesReader;
 
-// The file and not its crate, which brings an HTTP client with it that has nothing to do with this.
+// Only this file, because its crate also needs an HTTP client, which this target doesn't use.
 #[allow(dead_code, reason = "the agent uses the rest")]
 #[path = "../../crates/node/src/bird/reply.rs"]
 mod reply;

@@ -1,7 +1,7 @@
-//! A planted bug, which the smoke run must find: it shows that coverage and traced comparisons reach the fuzzer.
+//! A planted bug that a short run must find. This shows that the fuzzer gets coverage and traced comparisons.
 //!
-//! Blind guessing has one chance in 2^64 each time. The first half wants coverage, since it is compared byte by byte, each
-//! in a branch of its own; the second is one comparison of a whole number, and wants its operands.
+//! A random guess hits it with a chance of 1 in 2^64. The first half is compared byte by byte, each in its own branch, so it needs
+//! coverage. The second half is one comparison of a whole number, so it needs the traced operands.
 
 #![no_main]
 

@@ -1,9 +1,9 @@
-//! What players tell, one request a line, and the figures that are made of it.
+//! Reports of players, one request on each line, and the figures computed from them.
 //!
-//! A line is a byte that says how much time has passed, one that says which session and file, and the text of CMCD.
+//! A line is a byte for the time that has passed, a byte that chooses session and file, and the text of CMCD.
 //!
-//! Must hold: no panic; what is read is within its bounds, and the parts that make no sense are no more than there are; reading it again
-//! changes nothing; no time is counted that has not passed, and ratios are ratios.
+//! Checks that nothing panics; that parsed values are within their limits, and no more parts count as malformed than there are; that parsing
+//! twice changes nothing; that no more time is counted than has passed; and that ratios are ratios.
 
 #![no_main]
 
@@ -24,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (mut now_ms, mut count) = (0, 0);
     for line in bytes.split(|byte| *byte == b'\n') {
         let mut choices = Choices::new(line);
-        // From nothing to more than a session's silence.
+        // From no time to more than the silence after which a session ends.
         now_ms += u64::from(choices.byte()).pow(2) * 5;
         let (session, path) = (choices.byte() % 3, choices.one_of(&PATHS));
         let cmcd = read(choices.rest());
@@ -59,7 +59,7 @@ fn read(text: &[u8]) -> Cmcd<'_> {
     cmcd
 }
 
-/// `passed_ms` have passed; `reports` or more have been taken into account, of three sessions.
+/// Checks the figures after `passed_ms`. At least `reports`, from three sessions, have been counted.
 fn check(collector: &Collector, passed_ms: u64, reports: u64) {
     let told = qoe::json(collector, 20);
     let all = &told["all"];

@@ -1,6 +1,6 @@
-//! A configuration file of any text. The operator writes it, not a peer; but `--check` is there to be trusted.
+//! A configuration file with any text. The operator writes this file, not a peer, but he must be able to rely on `--check`.
 //!
-//! Must hold: no panic; a refusal says something; and what passes the check is the same when it is written and read again.
+//! Checks that nothing panics; that a refusal has a message; and that a configuration that passes is the same after writing and reading it.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! The header of an origin's answer to a caching edge: any lines.
+//! The header of an origin's answer to a caching edge, with any lines.
 //!
-//! Must hold: no panic; nothing is kept that says `no-store` or `private`, sets a cookie, or has no strong tag; times stay within their bounds; a
-//! range lies within its object.
+//! Checks that nothing panics; that nothing is kept that has `no-store` or `private`, sets a cookie, or lacks a strong tag; that times stay within
+//! their limits; and that a range is inside its object.
 
 #![no_main]
 
@@ -31,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Lines as they are on the wire; those that cannot be are left out, as the HTTP client does.
+/// Makes a header of these lines. Skips lines that no header can have, as the HTTP client does.
 fn header(bytes: &[u8]) -> HeaderMap {
     let mut header = HeaderMap::new();
     for line in bytes.split(|byte| *byte == b'\n').take(100) {

@@ -1,8 +1,8 @@
-//! What the server of a caching edge and its helper say to each other: any bytes. The helper reads what strangers send, so the server must not trust
-//! it either.
+//! Messages of any bytes between the server of a caching edge and its helper. The helper reads bytes from anyone, so the server must not
+//! trust it.
 //!
-//! Must hold: no panic; what passes its check is within its bounds, fits into one line of a header, and is the same after it was written and read
-//! again; a map of an object's blocks can be made, and takes any numbers of blocks.
+//! Checks that nothing panics; that a message that passes its check is within its limits, fits into one header line, and is the same after writing
+//! and reading it; and that a map of an object's blocks can be made and accepts any block numbers.
 
 #![no_main]
 
@@ -10,7 +10,7 @@ use disk::ArrivedBlocks;
 use edge::contract::{Described, EdgeAsk, EdgeTold, OBJECT_BYTES_MAX};
 use libfuzzer_sys::fuzz_target;
 
-/// Larger objects have larger maps, and nothing else.
+/// Larger objects only have larger maps, so they are not tried.
 const MAPPED_BYTES_MAX: u64 = 1 << 36;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,7 +1,7 @@
-//! A frame of any bytes, as a TAP device hands it over: what the kernel says about it, then Ethernet, IP, TCP or ICMP.
+//! A frame of any bytes, as a TAP device delivers it: the kernel's header, then Ethernet, IP, TCP or ICMP.
 //!
-//! Must hold: no panic; what is taken is a segment that lies in the frame, its header in bounds, from somebody else to us, and, where
-//! nobody vouches for it, with a right checksum; a ping's answer is as long as the ping and has a right checksum.
+//! Checks that nothing panics; that an accepted segment is inside the frame, has a header within its limits, goes from another host to us, and has a
+//! right checksum unless the kernel has already checked it; and that the answer to a ping has a right checksum and is no longer than the ping.
 
 #![no_main]
 
@@ -21,7 +21,7 @@ fn is_ours(address: IpAddr) -> bool {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // The first byte: whether checksums are made right, which chance would hardly find.
+    // The first byte chooses whether the checksums are corrected. The fuzzer would hardly find right ones by chance.
     let Some((first, rest)) = bytes.split_first() else { return };
     let mut received = rest.to_vec();
     if first & 1 == 1 {
@@ -61,7 +61,7 @@ fn check(packet: Packet<'_>, frame: &[u8]) {
     }
 }
 
-/// IP's payload, with what precedes it in the sum.
+/// Where the payload of IP starts, the sum of the bytes that its checksum covers before it, and the payload.
 fn summed(frame: &[u8]) -> Option<(usize, Sum, &[u8])> {
     let ip = frame.get(ETHERNET_BYTES..)?;
     let is_v4 = ip.first()? >> 4 == 4;
@@ -87,7 +87,7 @@ fn check_sum(frame: &[u8]) {
     assert!(sum.is_whole(), "a wrong checksum has passed");
 }
 
-/// Makes IPv4's and the payload's checksum right, where there are any.
+/// Corrects the checksums of IPv4 and of the payload, if they exist.
 fn make_right(frame: &mut [u8]) {
     if frame.len() < ETHERNET_BYTES + 20 {
         return;

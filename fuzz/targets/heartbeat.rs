@@ -1,8 +1,8 @@
-//! What a node says to a gateway: heartbeats, inventories, routes, wishes to copy and what it gives back after a restore, of any bytes. And the grant
-//! that a gateway gives for such a wish.
+//! Messages of any bytes from a node to a gateway: heartbeats, inventories, routes, requests to copy a title, and the record that a node returns
+//! after a restore. Also the grant with which a gateway answers such a request.
 //!
-//! Must hold: no panic; what passes its check is within its bounds, and is the same after it was written and read again; what it names is
-//! a title's path.
+//! Checks that nothing panics; that a message that passes its check is within its limits and the same after writing and reading it; and that its
+//! names are paths of titles.
 
 #![no_main]
 
@@ -43,7 +43,7 @@ fn check_gone(kept: &KeptGone) {
 }
 
 fn check_beat(beat: &Heartbeat) {
-    // Counted before anything is believed, so it may not overflow.
+    // Computed before the check, so it must not overflow.
     let _ = beat.load.permille();
     if beat.check().is_err() {
         return;
@@ -69,7 +69,7 @@ fn check_routes(routes: &RoutesUpdate) {
     assert!(routes.base.is_none_or(|base| base <= routes.number));
     let after = routes.applied(&[]).expect("no more than are announced");
     assert_eq!(after, routes.announced);
-    // What a node says a second time changes nothing.
+    // The same routes a second time change nothing.
     assert_eq!(routes.applied(&after).as_ref(), Ok(&after));
     let (announced, withdrawn) = fleet::route_changes(&[], &after);
     assert_eq!((announced, withdrawn), (after, Vec::new()));
@@ -81,7 +81,7 @@ fn check_inventory(inventory: &Inventory) {
         return;
     }
     assert!(inventory.held.iter().all(|held| TitlePath::new(&held.path).is_ok()));
-    // In order and without doubles, so that it has one digest.
+    // An accepted inventory is sorted and has no duplicates, so that it has only one digest.
     let again = Inventory::new(inventory.node.clone(), inventory.held.clone());
     assert_eq!((again.digest(), &again), (digest, inventory));
 }

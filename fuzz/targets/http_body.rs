@@ -1,8 +1,8 @@
-//! Requests with bodies, one after another on a connection: where each ends decides what the next one is.
+//! Requests with bodies, one after another on a connection. Where each ends decides where the next one begins.
 //!
-//! The input follows a fixed request line, so that it begins with header lines. Must hold: heads and bodies end at the
-//! same offsets however the connection is cut into reads; a head that two readers could frame differently is refused
-//! (RFC 9112 section 11.2); a chunked body ends where a plain reading of the grammar says (RFC 9112 section 7.1).
+//! The input comes after a fixed request line, so it begins with header lines. Checks that heads and bodies end at the same offsets however
+//! the connection is cut into reads; that a head is refused if two programs could frame it differently (RFC 9112 section 11.2); and that
+//! a chunked body ends where a simple parser of the grammar finds its end (RFC 9112 section 7.1).
 
 #![no_main]
 
@@ -27,10 +27,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What became of a connection's bytes.
+/// The requests found in a connection's bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// Of each request: its framing, where its head ended, where its body ended.
+    /// For each request: its framing, the end of its head, the end of its body.
     requests: Vec<(BodyFraming, usize, Option<usize>)>,
     rejected: Option<Reject>,
 }
@@ -60,7 +60,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Takes a head or a body off the front; false if more must come first.
+    /// Takes a head or a body from the front. Returns false if it needs more bytes first.
     fn step(&mut self) -> Result<bool, Reject> {
         let Some(body) = &mut self.body else {
             let Parse::Complete { request, consumed } = http::parse(&self.held, self.limits)?
@@ -89,7 +89,7 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// Compares the first request with a plain reading of the same bytes.
+/// Compares the first request with the result of a simple parser.
 fn check_first(wire: &[u8], seen: &Seen, limits: &Limits) {
     let Some(&(framing, head_end, body_end)) = seen.requests.first() else { return };
     assert_eq!(framing, plain_framing(&wire[..head_end]));
@@ -104,7 +104,7 @@ fn check_first(wire: &[u8], seen: &Seen, limits: &Limits) {
     assert_eq!(body_end, expected, "where the body ends");
 }
 
-/// The framing of a head that was accepted; fails if two readers could disagree.
+/// The framing of an accepted head. Fails if two programs could read it differently.
 fn plain_framing(head: &[u8]) -> BodyFraming {
     let text: Vec<_> = head.iter().map(|byte| char::from(*byte)).collect();
     let text = String::from_iter(text).to_ascii_lowercase();
@@ -134,7 +134,7 @@ fn plain_framing(head: &[u8]) -> BodyFraming {
     }
 }
 
-/// Where a whole chunked body ends, if it is one. Chunk sizes are at most 15 digits, as `BodyDrain` has it.
+/// The end of a chunked body; none if it isn't complete or not well formed. Chunk sizes have at most 15 digits, as in `BodyDrain`.
 fn plain_chunked_end(body: &[u8]) -> Option<usize> {
     let mut offset = 0;
     loop {
@@ -159,7 +159,7 @@ fn plain_chunked_end(body: &[u8]) -> Option<usize> {
     Some(offset)
 }
 
-/// Whether this is what may follow a chunk's size in its line (RFC 9112 section 7.1.1).
+/// Whether these are chunk extensions, which may follow a chunk's size on its line (RFC 9112 section 7.1.1).
 fn are_extensions(mut rest: &[u8]) -> bool {
     let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
     let token = |rest: &mut &[u8]| {
@@ -203,7 +203,7 @@ fn are_extensions(mut rest: &[u8]) -> bool {
     true
 }
 
-/// Where a quoted string ends that begins here, behind its first quote.
+/// The end of a quoted string. `quoted` begins after its first quote.
 fn quoted_end(quoted: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -215,7 +215,7 @@ fn quoted_end(quoted: &[u8]) -> Option<usize> {
     }
 }
 
-/// The line at `offset`, which moves behind its CR LF; none if it holds a control other than HTAB.
+/// The line at `offset`; none if it has a control character other than HTAB. `offset` moves to after the line's CR LF.
 fn plain_line<'a>(body: &'a [u8], offset: &mut usize) -> Option<&'a [u8]> {
     let rest = body.get(*offset..)?;
     let line = &rest[..rest.windows(2).position(|pair| pair == b"\r\n")?];

@@ -1,7 +1,7 @@
 //! A request head of any bytes, and the answer to it.
 //!
-//! Must hold: the verdict does not depend on how the bytes were cut nor on what follows the head; no path leaves the
-//! library; every answer, of a file of any size, is well formed (`answer`).
+//! Checks that the result depends neither on how the bytes were cut nor on the bytes after the head; that no path leaves the library; and
+//! that every answer, for a file of any size, is well formed (`answer`).
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use fullbore_fuzz::choices::Derived;
 use http::{Context, Entity, HttpDate, Limits, Parse, Refusal, RefusedRequest, Request, Resource};
 use libfuzzer_sys::fuzz_target;
 
-/// Cuts to try of each input; it comes again, a little changed, so that all are tried in the end.
+/// Cuts to try for each input. The fuzzer runs similar inputs again, so in the end it tries all cuts.
 const CUTS: usize = 6;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -63,16 +63,16 @@ fn check(bytes: &[u8], limits: &Limits, derived: &mut Derived) {
     }
 }
 
-/// HEAD, if that is the method of a request that cannot be parsed.
+/// HEAD if a request that cannot be parsed has this method.
 fn head_of_unparsed(mut bytes: &[u8]) -> Option<http::Method> {
-    // No more empty lines than the parser skips.
+    // The parser skips this many empty lines.
     for _ in 0..4 {
         bytes = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
     }
     bytes.starts_with(b"HEAD ").then_some(http::Method::Head)
 }
 
-/// Sizes of files at every edge, and between.
+/// A size of a file: a boundary value or one between them.
 fn size(derived: &mut Derived) -> u64 {
     const EDGES: [u64; 8] = [0, 1, 10, 16_384, 1 << 32, i64::MAX as u64, u64::MAX - 1, u64::MAX];
     let between = derived.number() >> derived.below(64);

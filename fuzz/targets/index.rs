@@ -1,7 +1,7 @@
-//! The segment index of an MP4 file ('sidx'), which begins somewhere in it.
+//! The segment index of an MP4 file ('sidx'), which begins anywhere in the file.
 //!
-//! Must hold: no panic; segments follow one another in the file without gaps, and lie behind the index; each entry of the
-//! input makes at most one.
+//! Checks that nothing panics; that segments follow one another in the file without gaps and come after the index; and that each entry of
+//! the input makes at most one segment.
 
 #![no_main]
 
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use player::{Index, Reference, Segments, Source};
 use std::time::Duration;
 
-/// Where indexes begin: at the front, as usual, and where sums overflow.
+/// Where an index begins: near the start of the file, as usual, and where sums overflow.
 const STARTS: [u64; 4] = [0, 831, u64::MAX - 1000, u64::MAX - 1];
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,8 +1,8 @@
-//! What a stranger sends who wants to join: a token, a certificate signing request, a certificate. And what a node has signed for viewers: its
-//! request, and the chain that comes back.
+//! Data from anyone who wants to join a fleet: a token, a certificate signing request, a certificate. Also data of a node that gets a certificate
+//! for viewers: its request, and the chain that comes back.
 //!
-//! Must hold: no panic; no token lets in but the one that was drawn; a signing request that passes is for its sender's name, and
-//! what is made of it is a certificate for that name; a token has one text.
+//! Checks that nothing panics; that only a token that was really issued is accepted; that a signing request that passes is for its sender's name,
+//! and the certificate made from it too; and that a token has only one text.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ use libfuzzer_sys::fuzz_target;
 
 const NOW: u64 = 1_790_000_000;
 
-/// Made anew in each run, so that an invitation that opens here has been forged.
+/// New in each run, so an accepted token is a forged one.
 struct Fleet {
     authority: Authority,
     invitation: Invitation,
@@ -81,7 +81,7 @@ fn check_request(pem: &str, node: &Name) {
     assert_ne!(request.key(), Digest::of(b""));
 }
 
-/// Nobody has the key of the empty digest, and what is of some key is of one only.
+/// A request is for one host only. No request and no chain has a key with the empty digest.
 fn check_for_viewers(pem: &str) {
     for host in ["n1.example", "192.0.2.1"] {
         if let Ok(key) = check_viewer_request(pem, host) {
@@ -92,7 +92,7 @@ fn check_for_viewers(pem: &str) {
     }
 }
 
-/// `bytes` as the base64 of a signing request or a certificate, so that the fuzzer need not find that form.
+/// `bytes` as the base64 of a signing request or a certificate, so that the fuzzer need not find this form by itself.
 fn pem(bytes: &[u8], what: &str) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = format!("-----BEGIN {what}-----\n");

@@ -1,7 +1,7 @@
-//! A title's manifest that is given pathways: the first byte chooses its kind.
+//! Adding pathways to a title's manifest. The first byte chooses the kind of manifest.
 //!
-//! Must hold: no panic; what is written is a manifest of that kind; whatever a player fetches by it is below the title's folder on the pathway's own
-//! node, and the steering server is ours.
+//! Checks that nothing panics; that the result is a manifest of that kind; that everything that a player fetches by it is below the title's folder
+//! on the pathway's own node; and that the steering server is ours.
 
 #![no_main]
 
@@ -35,13 +35,13 @@ fuzz_target!(|bytes: &[u8]| {
     let url: Url = "https://gateway.example/play/films/a/manifest".parse().expect("a URL");
     match Presentation::parse(&url, written.as_bytes()) {
         Ok(presentation) => check(&presentation),
-        // Times, indexes and counts that no player takes went in, and come out.
+        // Times, indexes and counts that no player accepts stay in the manifest.
         Err(ManifestError::Neither | ManifestError::NotText) => panic!("{written}"),
         Err(_) => {}
     }
 });
 
-/// All lines that are not tags are addresses of ours, and the only steering server is ours.
+/// Checks that all lines without a tag are addresses of our nodes, and that there is exactly one steering server.
 fn check_playlist(text: &str) {
     let is_ours = |line: &str| FOLDERS.iter().any(|folder| line.starts_with(folder));
     let addresses = text.lines().filter(|line| !line.starts_with('#'));

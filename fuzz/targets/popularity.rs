@@ -1,7 +1,7 @@
-//! What a node says of what viewers watched, and what a gateway has kept of it: any bytes.
+//! A node's report of what viewers watched, and a gateway's stored counts, both of any bytes.
 //!
-//! Must hold: no panic; what passes is within its bounds, and is the same after it was written and read again; whatever was kept and reported,
-//! counts stay bounded, and forecasts are made.
+//! Checks that nothing panics; that a report that passes is within its limits and the same after writing and reading it; and that counts
+//! stay within their limits and a forecast can be made for any stored and reported counts.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check_report(report: &WatchReport) {
-    // Counted before anything is believed, so it may not overflow.
+    // Computed before the check, so it must not overflow.
     let _ = report.sum();
     if report.check().is_err() {
         return;

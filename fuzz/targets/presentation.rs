@@ -1,7 +1,7 @@
-//! A manifest, HLS or DASH, and a pathway made out of its first one.
+//! A manifest of HLS or DASH, and a pathway cloned from its first one.
 //!
-//! Must hold: no panic; reading it again gives the same; counts, times and memory are within their bounds; each rendition has
-//! a source for each pathway; each URL is one that can be requested.
+//! Checks that nothing panics; that parsing it again gives the same result; that counts, times and memory are within their limits; that each
+//! rendition has a source for each pathway; and that each URL can be requested.
 
 #![no_main]
 

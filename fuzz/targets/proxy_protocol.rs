@@ -1,7 +1,7 @@
-//! What a proxy that may say whose a connection is says: the header of the PROXY protocol, version 2.
+//! The header of the PROXY protocol, version 2, in which a proxy gives the viewer's address of a connection.
 //!
-//! The proxy is trusted, but what is behind its address may not be. Must hold: no panic; the result depends neither on how the bytes are cut
-//! nor on what follows; no byte behind a header is asked for; the viewer's address is where a plain reading of the specification has it.
+//! The server trusts the proxy, but another program may use the proxy's address. Checks that nothing panics; that the result depends neither on how
+//! the bytes are cut nor on what follows; that no byte after a header is needed; and that the viewer's address is the one that a simple parser finds.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A plain reading of a whole header.
+/// A simple parser of a complete header.
 fn plain(header: &[u8]) -> Introduced {
     assert_eq!(header[..12], *b"\r\n\r\n\0\r\nQUIT\n");
     let length = usize::from(header[14]) << 8 | usize::from(header[15]);

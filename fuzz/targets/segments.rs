@@ -1,6 +1,6 @@
 //! An HLS media playlist.
 //!
-//! Must hold: no panic; segments follow one another; counts, times and memory are within their bounds; each URL is one that
+//! Checks that nothing panics; that segments follow one another; that counts, times and memory are within their limits; and that each URL
 //! can be requested.
 
 #![no_main]

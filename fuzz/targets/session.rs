@@ -1,7 +1,7 @@
-//! The session that a steering address carries.
+//! The session in a steering address.
 //!
-//! Must hold: no panic; none is taken for signed that we have not signed; what is read is within its bounds, and sealing it gives a text
-//! that opens as the same.
+//! Checks that nothing panics; that no session counts as signed that we did not sign; and that a session is within its limits and is the same after
+//! signing and reading it.
 
 #![no_main]
 

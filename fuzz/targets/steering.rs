@@ -1,7 +1,7 @@
 //! The answer of a content steering server.
 //!
-//! Must hold: no panic; what is read is within its bounds, and names a pathway; clones can be made one after the other; the
-//! next request is one that can be sent, and tells what it should.
+//! Checks that nothing panics; that an answer is within its limits and names a pathway; that clones can be made one after another; and that
+//! the next request can be sent and has the right parameters.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!((1..=64).contains(&answer.priority.len()) && answer.clones.len() <= 16);
     let mut presentation = Presentation::parse(&url, MASTER).expect("a presentation");
     for clone in &answer.clones {
-        // Whether it can be made depends on its host and URIs.
+        // This may fail, depending on the clone's host and URIs.
         let _ = presentation.clone_pathway(clone);
     }
     manifests::check_presentation(&presentation);

@@ -1,8 +1,9 @@
-//! A snapshot of a fleet, as a node gets it; then questions of viewers; then lines of the decision log, as an operator replays them. A 0 byte
-//! ends each.
+//! A snapshot of a fleet as a node gets it, then questions of viewers, then lines of the decision log as an operator replays them. A 0 byte
+//! ends each part.
 //!
-//! Must hold: no panic; a snapshot that is accepted survives writing and reading; no answer names a node that lacks the title or is revoked, nor more
-//! than three, nor one twice; the line of a decision gives the same decision; what a viewer reports of its throughput changes nothing.
+//! Checks that nothing panics; that an accepted snapshot is the same after writing and reading; that no answer names a node that lacks the title
+//! or is revoked, more than three nodes, or a node twice; that a logged decision is made again in the same way; and that a reported throughput
+//! changes nothing.
 
 #![no_main]
 

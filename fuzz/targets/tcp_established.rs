@@ -1,7 +1,7 @@
-//! A peer that has made a connection in earnest and then says anything about it.
+//! A peer that makes a connection correctly and then sends anything on it.
 //!
-//! Must hold: no panic, no work without end, bounded memory; nothing leaves beyond the widest window that the peer could have meant,
-//! nor beyond what was written; acknowledgements only grow.
+//! Checks that nothing panics; that every step ends and memory stays within its limit; that nothing leaves beyond the widest window that the
+//! peer could have meant, nor beyond the written bytes; and that acknowledgement numbers only grow.
 
 #![no_main]
 
@@ -17,14 +17,14 @@ const SCALE: u8 = 3;
 
 /// The peer's side of the connection.
 struct Peer {
-    /// The first of its stream, and of ours.
+    /// The first sequence number of its stream, then of the endpoint's stream.
     first: u32,
     their_first: u32,
-    /// What it has sent of its own stream.
+    /// Bytes that it has sent.
     sent: u32,
     has_scale: bool,
     timestamp: Option<u32>,
-    /// How far its windows let the endpoint send, by the kindest reading.
+    /// How far the endpoint may send, by the widest reading of the peer's windows.
     edge: u64,
 }
 
@@ -55,7 +55,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 impl Peer {
-    /// Shakes hands with the options that `bits` choose.
+    /// Makes a connection with the options that `bits` choose.
     fn connect(host: &mut Host, bits: u8, window: u16) -> Option<Self> {
         let mut options = vec![2, 4, 5, 180];
         if bits & 1 != 0 {
@@ -111,7 +111,7 @@ impl Peer {
         }
     }
 
-    /// Near to what would be right, with one thing or another wrong.
+    /// Makes a segment that is nearly right, with one part wrong.
     fn segment(&mut self, choices: &mut Choices<'_>) -> Segment {
         let kind = choices.byte();
         let acked = choices.number() as u32 * u32::from(1 + kind % 4);
@@ -141,7 +141,7 @@ impl Peer {
         segment
     }
 
-    /// Takes note of how far a segment's window may reach, if its ACK can be believed at all.
+    /// Records how far the segment's window may reach, if its ACK is possible at all.
     fn widen(&mut self, segment: &Segment) {
         let acked = segment.ack.wrapping_sub(self.their_first);
         if acked <= WRITTEN_BYTES_MAX {
@@ -150,7 +150,7 @@ impl Peer {
         }
     }
 
-    /// Up to three blocks, anywhere in or out of what was sent.
+    /// Adds up to three SACK blocks, inside or outside of the bytes that were sent.
     fn add_sack(&self, segment: &mut Segment, choices: &mut Choices<'_>) {
         let count = choices.byte() % 4;
         segment.options.extend([1, 1, 5, 2 + 8 * count]);

@@ -1,6 +1,6 @@
-//! Strangers' segments of any bytes to an endpoint that listens, and time that passes.
+//! Segments of any bytes from any sender to an endpoint that listens, while time passes.
 //!
-//! Must hold: no panic, no work without end, and no more connections, half-open ones among them, than there may be.
+//! Checks that nothing panics; that every step ends; and that connections, including half-open ones, stay within their limits.
 
 #![no_main]
 
@@ -36,7 +36,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// A well-formed segment, often one that fits to what was heard last.
+/// A well-formed segment, often one that matches the endpoint's last segment.
 fn segment(choices: &mut Choices<'_>, host: &Host) -> Segment {
     let kind = choices.byte();
     let from_port = 1000 + u16::from(choices.byte() % 4);

@@ -1,8 +1,8 @@
-//! What a node is told of titles by a gateway, by the record that an origin or another node has, and by the head of another node's response: of any
-//! bytes.
+//! Data of any bytes that a node reads about titles: a gateway's list, the record of a title at an origin or another node, and the head of another
+//! node's response.
 //!
-//! Must hold: no panic; what passes its check names titles' paths; a record that passes has files in its own folder and a sum for each block; a head
-//! that passes promises exactly what was asked for, however it comes.
+//! Checks that nothing panics; that a list that passes its check names paths of titles; that an accepted record has files in its own folder only and
+//! a checksum for each block; and that an accepted head promises exactly the requested bytes, however the head arrives.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 
 use http_head::{Head, Wanted};
 
-// The file and not its crate, which brings an HTTP client with it.
+// Only this file, because its crate also needs an HTTP client.
 #[allow(dead_code, reason = "the agent uses the rest")]
 #[path = "../../crates/node/src/holding/http_head.rs"]
 mod http_head;
@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(record) = Record::parse(bytes) {
         check_record(&record);
     }
-    // Sealed here, so that the fuzzer need not find a sum.
+    // The record gets its checksum here, so that the fuzzer need not find it.
     if let Ok(mut record) = serde_json::from_slice::<Record>(bytes) {
         if let Ok(record) = Record::parse(record.seal().as_bytes()) {
             check_record(&record);
@@ -52,7 +52,7 @@ fn check_record(record: &Record) {
 
 fn check_head(bytes: &[u8]) {
     let end = Head::end(bytes, 0);
-    // In two pieces it ends at the same place.
+    // A head that arrives in two pieces ends at the same place.
     let cut = bytes.len() / 2;
     let in_pieces = Head::end(&bytes[..cut], 0).or_else(|| Head::end(bytes, cut));
     assert_eq!(in_pieces, end);

@@ -1,9 +1,9 @@
-//! A TLS handshake that arbitrary bytes begin, or an honest client whose flights are edited on the way.
+//! A TLS handshake that begins with arbitrary bytes, or one of an honest client whose flights are edited on the way.
 //!
-//! The first byte is 0: the rest is what the peer sends. Otherwise it names a client, and what follows are edits
-//! ([`edit`]) to each flight in turn. Must hold: no panic; the peer is blamed and never we; what we send is bounded and is
-//! whole TLS records; the verdict does not depend on how the bytes were cut; and a handshake that ends well ends in a
-//! connection that works, however its flights were edited.
+//! If the first byte is 0, the rest is what the peer sends. Otherwise it chooses a client, and the following bytes are edits ([`edit`]) to
+//! each flight in turn. Checks that nothing panics; that every error blames the peer and never us; that our output is limited and consists
+//! of whole TLS records; that the result does not depend on how the bytes were cut; and that a handshake that succeeds gives a connection
+//! that works, however its flights were edited.
 
 #![no_main]
 
@@ -18,10 +18,10 @@ use fullbore_fuzz::client::{self, CLIENTS, SERVER};
 use libfuzzer_sys::fuzz_target;
 use rustls::ClientConnection;
 
-/// What we may send in one handshake: a certificate of ours is under 1 KiB, a hybrid key share a little over.
+/// Bytes that we may send in one handshake. Our certificate has less than 1 KiB, a hybrid key share a little more.
 const OUTPUT_BYTES_MAX: usize = 8 * 1024;
 
-/// Flights of a client: hello, hello again, the rest; one more than any needs.
+/// Flights of a client: hello, second hello, the rest, and one more than any client needs.
 const FLIGHTS_MAX: usize = 4;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -32,7 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// The server's side of a connection, and what it says about each step.
+/// The server's side of a connection, with checks of each step.
 struct Server {
     handshake: Handshake,
     held: Vec<u8>,
@@ -52,7 +52,7 @@ impl Server {
         Self { handshake, held: Vec::new(), consumed_bytes: 0, output_bytes: 0 }
     }
 
-    /// Takes the next bytes of the peer; gives the verdict, and what to send.
+    /// Takes the next bytes from the peer. Returns the verdict and the bytes to send.
     fn receive(&mut self, piece: &[u8]) -> (Verdict, Vec<u8>) {
         self.held.extend_from_slice(piece);
         let mut output = Vec::new();
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-/// How many bytes of whole records stand at the front of `bytes`.
+/// The number of bytes at the front of `bytes` that are whole records.
 fn whole_records_bytes(bytes: &[u8]) -> usize {
     let mut offset = 0;
     while let Some([_, 3, _, high, low]) = bytes[offset..].first_chunk() {
@@ -103,21 +103,21 @@ fn whole_records_bytes(bytes: &[u8]) -> usize {
     offset
 }
 
-/// A peer whose every byte is given.
+/// Meets a peer whose bytes all come from the fuzzer.
 fn meet_stranger(wire: &[u8]) {
     let whole = last_words(&[wire]);
     let cut = last_words(&Derived::of(wire).pieces(wire));
     assert_eq!(whole, cut, "it matters how the bytes were cut");
 }
 
-/// The bytes consumed, and the error, if there was one.
+/// The number of consumed bytes, and the error, if there was one.
 fn last_words(pieces: &[&[u8]]) -> (usize, Option<HandshakeError>) {
     let mut server = Server::new();
     for piece in pieces {
         match server.receive(piece).0 {
             Verdict::NeedsInput => {}
             Verdict::Done(_) => panic!("a peer that never listened has shaken hands"),
-            // What was consumed before an error is not told.
+            // After an error, the number of consumed bytes is unknown.
             Verdict::Refused(error) => return (0, Some(error)),
         }
     }
@@ -132,7 +132,7 @@ fn meet_client(which: usize, mut choices: Choices<'_>, mut derived: Derived) {
         let mut pieces = derived.pieces(&flight).into_iter();
         while let Some(piece) = pieces.next() {
             let (verdict, output) = server.receive(piece);
-            // What a client has against an answer to a flight that it did not send is no matter.
+            // The client may refuse an answer to a flight that it did not send in this form.
             let client_is_content = client::deliver(&mut client, &output).is_ok();
             match verdict {
                 Verdict::NeedsInput => {}
@@ -147,7 +147,7 @@ fn meet_client(which: usize, mut choices: Choices<'_>, mut derived: Derived) {
     }
 }
 
-/// Changes a flight on its way: up to 15 times overwrite, flip, insert, remove, repeat or cut off.
+/// Makes up to 15 changes to a flight: it overwrites, flips, inserts, removes, repeats or cuts off bytes.
 fn edit(flight: &mut Vec<u8>, choices: &mut Choices<'_>) {
     for _ in 0..choices.byte() % 16 {
         let kind = choices.byte();
@@ -168,8 +168,7 @@ fn edit(flight: &mut Vec<u8>, choices: &mut Choices<'_>) {
     }
 }
 
-/// The client speaks, the server answers. With `rest` bytes behind the handshake, which an edit may have put there, only
-/// the answer.
+/// Sends data both ways and checks it. If `rest` bytes follow the handshake, perhaps because of an edit, only from the server to the client.
 fn check_connection(mut client: ClientConnection, mut established: Established, rest: usize) {
     assert!(!client.is_handshaking(), "the server is done, the client is not");
     let mut answer = [0; 64];

@@ -1,8 +1,8 @@
-//! Records on an established connection: a forger's, and those of a client that has the keys and says anything with them.
+//! Records on an established connection: forged ones, and those of a client that has the keys and sends anything with them.
 //!
-//! The first byte is 0: the rest is a forger's wire, none of which may ever open. Otherwise it names a version and cipher,
-//! and what follows are the client's acts ([`Talk::act`]); the server must make of each record what `model` says, however
-//! the wire was cut, and nothing of a record that was damaged, repeated, left out before, or sealed under keys long gone.
+//! If the first byte is 0, the rest is forged bytes on the wire, and no record of them may open. Otherwise it chooses a version and cipher, and the
+//! following bytes are actions of the client ([`Talk::act`]). The server must treat each record as `model` says, however the wire was cut. It must
+//! not open a record that was damaged, repeated, sent after a gap, or encrypted with old keys.
 
 #![no_main]
 
@@ -16,7 +16,7 @@ use fullbore_fuzz::model::{Expected, Model};
 use fullbore_fuzz::records::{self, ALERT, DATA, HANDSHAKE, Record, Writer};
 use libfuzzer_sys::fuzz_target;
 
-/// A longer wire shows nothing new.
+/// More bytes on the wire show nothing new.
 const WIRE_BYTES_MAX: usize = 96 * 1024;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 thread_local! {
-    /// One connection of each kind for all forgeries: what is refused leaves no trace.
+    /// One connection of each kind, shared by all forgeries, because a refused record changes nothing.
     static FORGED: RefCell<Vec<Opener>> =
         RefCell::new((0..CIPHERS).map(|index| records::connect(index).1.opener).collect());
 }
@@ -48,19 +48,19 @@ fn forge(wire: &[u8]) {
     });
 }
 
-/// What must be there of the record at the front of `wire` before it can be opened.
+/// Bytes of the record at the front of `wire` that are needed to open it.
 fn needed(wire: &[u8]) -> usize {
     wire.first_chunk()
         .map_or(5, |[_, _, _, high, low]| 5 + usize::from(u16::from_be_bytes([*high, *low])))
 }
 
-/// A client's records as they are made, and what must become of each.
+/// Makes the client's records, and notes what the server must do with each.
 struct Talk {
     writer: Writer,
     opener: Opener,
     model: Model,
     wire: Vec<u8>,
-    /// Of each record in the wire, in order.
+    /// One for each record on the wire, in order.
     expected: Vec<Expected>,
     last_record: Vec<u8>,
     over: bool,
@@ -137,7 +137,7 @@ impl Talk {
         self.expected.push(expected);
     }
 
-    /// Sends a record that is whole and must not open.
+    /// Sends a whole record that must not open.
     fn lie(&mut self, record: Vec<u8>) {
         if !record.is_empty() && !self.over {
             self.wire.extend(record);
@@ -154,7 +154,7 @@ impl Talk {
         })
     }
 
-    /// Announces new keys by a message that is cut at the bits of one byte, and may be damaged by another.
+    /// Announces new keys by a message in pieces. The bits of one byte choose the cuts, and another byte may damage the message.
     fn update_in_pieces(&mut self, choices: &mut Choices<'_>) {
         let (cuts, damage) = (choices.byte(), choices.byte());
         let mut message = [24, 0, 0, 1, damage % 3];
@@ -170,7 +170,7 @@ impl Talk {
         }
     }
 
-    /// Announces new keys and goes on with the old.
+    /// Announces new keys and then uses the old ones.
     fn keep_old_keys(&mut self) {
         self.writer.sequence += 1;
         let behind = self.data();
@@ -185,7 +185,7 @@ impl Talk {
         self.lie(record);
     }
 
-    /// Flips one bit, in the header too.
+    /// Flips one bit of a record, perhaps in its header.
     fn damage(&mut self, choices: &mut Choices<'_>) {
         let mut record = self.data();
         let bit = choices.number() % (8 * record.len());
@@ -195,7 +195,7 @@ impl Talk {
         self.over = true;
     }
 
-    /// Sends the front of a record, and no more.
+    /// Sends only the front of a record.
     fn break_off(&mut self, choices: &mut Choices<'_>) {
         let record = self.data();
         self.wire.extend_from_slice(&record[..choices.number() % record.len()]);
@@ -209,7 +209,7 @@ enum Connection {
     Over,
 }
 
-/// Opens all whole records of `held`, each as expected: in place, or to another place, as the number of bytes has it.
+/// Opens all whole records in `held` and compares each with what is expected. The number of bytes decides whether it opens them in place.
 fn receive(
     opener: &mut Opener,
     held: &mut Vec<u8>,

@@ -1,7 +1,8 @@
-//! A token of any bytes, for a path of any bytes that the parser of requests lets through.
+//! A token of any bytes, for a path of any bytes that the request parser accepts.
 //!
-//! The ring has a key of each kind. Must hold: no panic; a token has one text, and its prefix is whole segments of the path; none that was
-//! not signed for this path is good; and one that was is, for what is below its prefix and for nothing else.
+//! The key ring has a key of each kind. Checks that nothing panics; that a token has only one text, and its prefix is whole segments of the path;
+//! that no token is accepted that was not signed for this path; and that a signed token is good for everything below its prefix and for nothing
+//! else.
 
 #![no_main]
 
@@ -23,7 +24,7 @@ fuzz_target!(|bytes: &[u8]| {
     check_signed(&path, depth, expires, is_bound.then_some(client));
 });
 
-/// Segments as a request's path has them: not empty, not dots, no control bytes.
+/// Makes a path as a request can have it. No segment is empty or only dots, and there are no control bytes.
 fn path(bytes: &[u8]) -> Vec<u8> {
     let segments = bytes.split(|byte| *byte == b'/').filter(|segment| !segment.is_empty());
     let harmless = segments.filter(|segment| !segment.iter().all(|byte| *byte == b'.'));
@@ -45,7 +46,7 @@ fn check_any(text: &[u8], path: &[u8], client: IpAddr) {
             assert!(is_within(path, prefix), "{path:?} is not in {prefix:?}");
         }
     }
-    // The secret is new in each run, so that a good signature here is a forged one.
+    // The secret is new in each run, so a good signature here would be a forged one.
     assert!(keys().check(text, path, client, NOW).is_err(), "forged");
 }
 
@@ -58,7 +59,7 @@ fn check_signed(path: &[u8], depth: usize, expires_unix_seconds: u64, client: Op
     }
 }
 
-/// Checks with keys of both kinds, and with a memory that an attacker could have filled.
+/// Checks a token that was signed for `grant`, twice, and with the memory of tokens that were verified before.
 fn check_granted(grant: &Grant<'_>, path: &[u8], token: &str) {
     let Grant { prefix, expires_unix_seconds, client } = *grant;
     let from = client.unwrap_or(IpAddr::from([198, 51, 100, 1]));
@@ -83,7 +84,7 @@ fn is_within(path: &[u8], prefix: &[u8]) -> bool {
     }
 }
 
-/// A key of HMAC whose id the seeds know, and the public half of [`halves`].
+/// An HMAC key with the id that the seeds use, and the public half of [`halves`].
 fn keys() -> &'static KeyRing {
     static KEYS: OnceLock<KeyRing> = OnceLock::new();
     KEYS.get_or_init(|| {
@@ -96,7 +97,7 @@ fn keys() -> &'static KeyRing {
     })
 }
 
-/// A new key of Ed25519, which signs.
+/// A new Ed25519 key, which can sign.
 fn halves() -> &'static KeyRing {
     static HALVES: OnceLock<KeyRing> = OnceLock::new();
     HALVES.get_or_init(|| {
