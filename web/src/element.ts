@@ -56,7 +56,7 @@ export function icon(shape: Shape): SVGSVGElement {
   return svg;
 }
 
-/** The logo: a bore, and what comes through it. */
+/** The logo: a bore with a stream through it. */
 export function mark(): SVGSVGElement {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 32 32");

@@ -1,4 +1,4 @@
-// What this browser remembers between visits. Nothing of it leaves the browser. If storage is not allowed, everything still works.
+// Data that this browser keeps between visits. None of it leaves the browser. If storage is not allowed, everything still works.
 
 const PREFIX = "fullbore.";
 
@@ -42,7 +42,7 @@ export interface Place {
   at: number;
 }
 
-/** The most positions kept: more would be a diary. */
+/** How many positions are kept at most, so that the browser does not record everything that the viewer watched. */
 const PLACES_MAX = 50;
 
 export function places(): Record<string, Place> {

@@ -1,4 +1,4 @@
-// Thumbnails of positions in a film: a WebVTT file says which part of which sheet belongs to which time.
+// Thumbnails of positions in a film: a WebVTT file gives the sheet and the part of it for each time.
 
 import { libraryUrl } from "./titles";
 

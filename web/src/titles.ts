@@ -36,12 +36,12 @@ export function watchUrl(title: Title): string {
   return title.watch ?? new URL(`watch/${title.path}`, document.baseURI).href;
 }
 
-/** Where all titles are: at a gateway the page of titles without one, which is the page that this one is. */
+/** The address of the page of all titles. At a gateway this is the same page, without a title in its address. */
 export function shelfUrl(): string {
   return isFleet ? location.pathname : LIBRARY.href;
 }
 
-/** Whether this page is a gateway's, at `/watch?title=films/a`, and not a box's, below `/-/`. */
+/** Whether a gateway serves this page, at `/watch?title=films/a`, and not a box, below `/-/`. */
 export const isFleet = /^\/watch\/?$/.test(location.pathname);
 
 export class Unreachable extends Error {}
@@ -61,7 +61,7 @@ export async function listTitles(): Promise<TitleList> {
 /** The server makes a new list when it is asked, but at most every two seconds. */
 export const LISTED_ANEW_MS = 2500;
 
-/** The list once it is complete. */
+/** Waits until the list is complete. */
 export async function listWhole(): Promise<Title[]> {
   for (;;) {
     const list = await listTitles();

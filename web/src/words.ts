@@ -1,6 +1,6 @@
 // Writes times and languages as words and figures.
 
-/** As 4:05 or 1:02:03. */
+/** A time as 4:05 or 1:02:03. */
 export function clock(seconds: number): string {
   const whole = Number.isFinite(seconds) ? Math.max(0, Math.floor(seconds)) : 0;
   const pad = (value: number) => String(value).padStart(2, "0");
@@ -8,7 +8,7 @@ export function clock(seconds: number): string {
   return hours > 0 ? `${hours}:${pad(minutes)}:${pad(rest)}` : `${minutes}:${pad(rest)}`;
 }
 
-/** As "1 hour 2 minutes 3 seconds", for screen readers. */
+/** A time as "1 hour 2 minutes 3 seconds", for screen readers. */
 export function spoken(seconds: number): string {
   const whole = Number.isFinite(seconds) ? Math.max(0, Math.floor(seconds)) : 0;
   const parts: [number, string][] = [
@@ -20,7 +20,7 @@ export function spoken(seconds: number): string {
   return said.join(" ") || "0 seconds";
 }
 
-/** As "1 h 35 min", "4 min" or "42 s". */
+/** A time as "1 h 35 min", "4 min" or "42 s". */
 export function length(seconds: number): string {
   if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
   const minutes = Math.round(seconds / 60);
@@ -49,7 +49,7 @@ export function trackName(tag: string, label: string): string {
   return saysNoMore ? language(tag) : label;
 }
 
-/** As "3.2 Mb/s". */
+/** A bit rate as "3.2 Mb/s". */
 export function rate(bitsPerSecond: number): string {
   if (bitsPerSecond >= 1e6) return `${(bitsPerSecond / 1e6).toFixed(1)} Mb/s`;
   return `${Math.round(bitsPerSecond / 1e3)} kb/s`;

@@ -14,7 +14,7 @@ let library;
 let server;
 let leave;
 
-/** Viewers of this server that request a film again and again, and read everything, until the function that this returns is called. */
+/** Starts viewers of this server that request a film again and again and read all of it. Returns a function that stops them. */
 function watch({ url }, viewers = 1, film = "a%20film/1.mp4") {
   let isWatched = true;
   const one = async () => {
@@ -47,7 +47,7 @@ after(async () => {
   rmSync(library, { recursive: true });
 });
 
-/** Asks until it is so. */
+/** Tries again until the condition holds. */
 async function until(isSo) {
   for (const end = Date.now() + PATIENCE_MS; !(await isSo()); ) {
     assert.ok(Date.now() < end, "it does not come to that");
@@ -131,7 +131,7 @@ test("the dashboard shows what was read from the hot set, filled into it and evi
     const table = page.locator(".panel", { has: page.getByRole("heading", { name: "Hot set", exact: true }) });
     const [read, ...others] = await told();
     assert.deepEqual(others, [8 << 20, 4 << 20]);
-    // The page says megabytes of 10^6, with three digits.
+    // The page shows megabytes of 10^6 bytes, with three digits.
     for (const [name, total] of [["Filled from disk", "8.39 MB"], ["Evicted", "4.19 MB"]]) {
       await table.getByRole("row", { name }).getByRole("cell", { name: total, exact: true }).waitFor();
     }
@@ -157,7 +157,7 @@ function cpus() {
   });
 }
 
-/** How long the curves of the picture in README.md are. */
+/** The length of the curves in the picture of README.md. */
 const PICTURED_MS = 60_000;
 
 test("the dashboard shows which ways bytes took between silos", async (t) => {
@@ -179,7 +179,7 @@ test("the dashboard shows which ways bytes took between silos", async (t) => {
     }
     await viewer.picture("dashboard-silos");
     await stop();
-    // Nobody watches any more, so these are the last figures.
+    // No viewer is left, so these are the last figures.
     const { paths } = (await (await fetch(`${silos.admin}status.json`)).json()).paths;
     assert.ok(paths.length > 0);
     const told = paths.sort((a, b) => b.bytes - a.bytes).map(({ disk, worker, card, crossings }) => {

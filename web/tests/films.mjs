@@ -1,4 +1,4 @@
-// The films of these tests: one made here, with two languages and captions, and Big Buck Bunny if it can be downloaded.
+// The films of these tests: one that is made here and has two languages and captions, and Big Buck Bunny if it can be downloaded.
 
 import { execFileSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, rmdirSync, statSync, writeFileSync } from "node:fs";
@@ -27,7 +27,7 @@ function captions(line) {
   return blocks.join("\n");
 }
 
-/** Longer than it takes to make the library on a loaded machine: a lock that is older was left behind. */
+/** Longer than it takes to make the library on a loaded machine: an older lock belongs to a run that has ended. */
 const MADE_MS = 600_000;
 
 /** Makes the library once; later runs find it, and tests of another file that run meanwhile wait for it. */

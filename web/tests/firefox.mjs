@@ -1,4 +1,4 @@
-// Firefox as it is, driven by WebDriver BiDi (https://w3c.github.io/webdriver-bidi/): one tab, its complaints and its requests.
+// An unmodified Firefox, controlled by WebDriver BiDi (https://w3c.github.io/webdriver-bidi/): one tab, its errors and its requests.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -12,10 +12,10 @@ import WebSocket from "ws";
 const PROGRAM = process.env.FULLBORE_FIREFOX;
 const OUT = process.env.FULLBORE_PAGES_OUT ?? "target/pages";
 
-/** How long to wait for what must happen; far longer than it takes. */
+/** How long to wait for an expected event; far longer than it normally takes. */
 const PATIENCE_MS = 60_000;
 
-/** Films start by themselves, without sound, and the browser asks nobody but the server under test. */
+/** Films start by themselves, without sound, and the browser sends requests only to the server under test. */
 const PREFERENCES = {
   "app.normandy.enabled": false,
   "app.update.disabledForTesting": true,
@@ -48,7 +48,7 @@ export class Firefox {
   #last = 0;
   #context;
   complaints = [];
-  /** The addresses that the pages have asked for. */
+  /** The addresses that the pages have requested. */
   requests = [];
 
   static async launch() {
@@ -98,7 +98,7 @@ export class Firefox {
     return this.#ask("browsingContext.navigate", { context: this.#context, url, wait: "complete" });
   }
 
-  /** What `does(...args)` returns in the page. Both go there and back as JSON. */
+  /** Runs `does(...args)` in the page and returns its result. Arguments and result are passed as JSON. */
   async evaluate(does, ...args) {
     const expression = `(async () => JSON.stringify(await (${does})(...${JSON.stringify(args)})))()`;
     const { result, exceptionDetails } = await this.#ask("script.evaluate", { expression, target: { context: this.#context }, awaitPromise: true });
@@ -106,7 +106,7 @@ export class Firefox {
     return result.value === undefined ? undefined : JSON.parse(result.value);
   }
 
-  /** Waits until `holds(...args)` in the page. */
+  /** Waits until `holds(...args)` is true in the page. */
   async until(holds, ...args) {
     for (const end = Date.now() + PATIENCE_MS; !(await this.evaluate(holds, ...args)); await sleep(100)) {
       if (Date.now() > end) throw new Error(`waited too long for ${holds} with ${JSON.stringify(args)}`);

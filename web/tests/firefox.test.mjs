@@ -1,4 +1,4 @@
-// The shelf and the player in Firefox, by HLS and by DASH: what pages.test.mjs does at length in Chromium.
+// The shelf and the player in Firefox, by HLS and by DASH. pages.test.mjs does the same in Chromium, in more detail.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -24,14 +24,14 @@ after(async () => {
   await server?.remove();
 });
 
-/** Fails if the browser has complained since the last time, or has asked anybody else. */
+/** Fails if the browser has reported errors since the last time, or has sent a request to another server. */
 function assertContent() {
   assert.deepEqual(firefox.complaints.splice(0), []);
   const asked = firefox.requests.filter((url) => /^http/.test(url)).map((url) => new URL(url).origin);
   assert.deepEqual([...new Set(asked)], [new URL(server.url).origin]);
 }
 
-/** Runs `does`, and keeps a picture of what the page showed if it fails. */
+/** Runs `does`. If it fails, saves a picture of the page. */
 async function seen(name, does) {
   try {
     await does();

@@ -1,8 +1,8 @@
-// Two viewers, each in a Chromium of its own, one with hls.js and one with dash.js, watch a film from a real fleet (./run fleet), while the node
-// that both play from is killed. Each must see nothing of it, and have ten segments from elsewhere. The same evening without a fault comes first: if
-// the picture stands still then, too, the machine is to blame, and the run is void.
+// Two viewers, each in its own Chromium, one with hls.js and one with dash.js, watch a film from a real fleet (./run fleet), while the node
+// that both play from is killed. The picture of neither may stop, and each must get ten segments from other nodes. The same film is first
+// watched without a fault. If the picture stops in that run, too, the machine is too slow, and the run does not count.
 //
-// Takes twice the film and some minutes; run by ./run fleet-lab. A film of FULLBORE_LAB_MINUTES (15; 4 at least) is made first, once.
+// Takes twice the film's length and some minutes; ./run fleet-lab runs it. It first makes a film of FULLBORE_LAB_MINUTES (15; at least 4), once.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -10,13 +10,13 @@ import { Newcomers, segmentsByNode } from "./newcomers.mjs";
 import { closeBrowser, Viewer } from "./viewer.mjs";
 
 const MINUTES = Number(process.env.FULLBORE_LAB_MINUTES ?? 15);
-/** What the page loads ahead. */
+/** How much the page loads ahead. */
 const AHEAD_SECONDS = 120;
-/** How long both play before a node dies: what they load until then must leave a minute of the film. */
+/** How long both play before a node dies. At least a minute of the film must not be loaded by then. */
 const BEFORE_SECONDS = Math.min(240, MINUTES * 60 - AHEAD_SECONDS - 60);
-/** Segments that each viewer must have had from elsewhere. */
+/** How many segments each viewer must get from other nodes. */
 const ELSEWHERE = 10;
-/** Each viewer's three nodes have an order of their own, so two play from the same one in a third of all cases. */
+/** The three nodes of each viewer have their own order, so two play from the same one in a third of all cases. */
 const ATTEMPTS = 20;
 
 let fleet;
@@ -45,7 +45,7 @@ function nodeOf(viewer) {
   return counts[0][0];
 }
 
-/** A viewer with each engine, who both play from the same node. */
+/** Opens one viewer with each engine. Both play from the same node. */
 async function pair() {
   const hls = await arrives("hls");
   for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
@@ -56,12 +56,13 @@ async function pair() {
   assert.fail(`${ATTEMPTS} viewers came, and none played from ${nodeOf(hls)}`);
 }
 
-/** Both watch to the end, and `happens` in between, with the node that both play from. Returns for each how often the picture stood still from then on, and its later segments. */
+/** Both watch to the end. `happens` runs in between, with the node that both play from. Returns for each how often the picture stopped after that,
+ *  and its later segments. */
 async function evening(happens) {
   const viewers = await pair();
   try {
     await viewers[0].page.waitForTimeout(BEFORE_SECONDS * 1000);
-    // A picture that has just begun may wait while two browsers start on few cores. It counts from when enough is loaded.
+    // A picture that has just begun may stop while two browsers start on few cores. Stops count only once enough is loaded.
     for (const viewer of viewers) assert.ok((await viewer.film("ahead")) > AHEAD_SECONDS / 2, "void: too little is loaded");
     const before = await Promise.all(viewers.map((viewer) => viewer.film("waits")));
     const requests = viewers.map((viewer) => viewer.requests.length);

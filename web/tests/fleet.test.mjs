@@ -1,4 +1,4 @@
-// The fleet's page in a real browser, against a small HTTP server that tells what a gateway tells.
+// The fleet's page in a real browser, against a small HTTP server that answers like a gateway.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -15,7 +15,7 @@ const TOKEN = "an-operators-token";
 const POLICY =
   "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob: data:; connect-src 'self'; " +
   "worker-src 'none'; object-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'";
-/** Faster than a gateway's second, so that a drain takes no minute here. */
+/** Milliseconds between events: less than a gateway's second, so that a drain takes less than a minute here. */
 const EVERY_MS = 100;
 
 /** A gateway of six nodes in three sites, whose drained nodes lose a fifth of their viewers with each event. */
@@ -135,7 +135,7 @@ after(async () => {
   await gateway?.stop();
 });
 
-/** Opens the page with a browser that must not complain. */
+/** Opens the page in a browser that must not report errors. */
 async function as(options, does) {
   const viewer = await Viewer.arrive(options);
   await viewer.during(async () => {
@@ -165,8 +165,8 @@ for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "
       assert.match(await row(page, "ams-2").innerText(), /at its ceiling[^]*full/);
       assert.match(await row(page, "ber-2").innerText(), /silent for 1 min 1 s[^]*lost/);
       assert.match(await row(page, "cph-1").innerText(), /serves http at port 8080, but viewers are not sent there/);
-      assert.match(await row(page, "cph-2").innerText(), /its clock is 95.0 s behind · brings films\/a \(25%\), 7.00 GB left, done in \d+ min[^]*1 of 40 titles/);
-      assert.match(await page.locator(".card", { hasText: "Brought" }).innerText(), /800\s*Mb\/s[^]*% of what is sent; 7.00 GB left on 1 node, done in/);
+      assert.match(await row(page, "cph-2").innerText(), /its clock is 95.0 s behind · copies films\/a \(25%\), 7.00 GB left, done in \d+ min[^]*1 of 40 titles/);
+      assert.match(await page.locator(".card", { hasText: "Copied" }).innerText(), /800\s*Mb\/s[^]*% of the bytes sent; 7.00 GB left on 1 node, done in/);
       assert.match(await page.locator(".card", { hasText: "Nodes serving" }).innerText(), /5\s*of 6[^]*40 titles, 1 not everywhere yet/);
       await page.locator(".card", { hasText: "First choices" }).filter({ hasText: "decisions/s" }).waitFor();
       const width = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -193,7 +193,7 @@ test("a drained node's viewers are seen leaving, and it comes back", async () =>
     await row(page, "ber-1").locator(".spark.falling").waitFor();
     await viewer.picture("fleet-draining");
     await row(page, "ber-1").filter({ hasText: "drained" }).waitFor();
-    await page.getByText("Nobody was moved in the last minute.").waitFor();
+    await page.getByText("No viewer was moved in the last minute.").waitFor();
     await page.getByRole("button", { name: "Undrain ber-1" }).click();
     await row(page, "ber-1").filter({ hasText: "serving" }).waitFor();
     const [drained, undrained] = gateway.posts;
@@ -212,7 +212,7 @@ test("a title is found, with where it is and why a viewer gets it from there", a
     await page.getByRole("button", { name: "films/b" }).click();
     assert.match(await page.locator(".where").getByRole("row", { name: /^cph-2/ }).innerText(), /lacks it/);
     assert.match(await page.locator(".where").getByRole("row", { name: /^ams-1/ }).innerText(), /has it: one of the copies/);
-    assert.match(await page.locator(".where").getByRole("row", { name: /^ber-1/ }).innerText(), /it goes, others keep it/);
+    assert.match(await page.locator(".where").getByRole("row", { name: /^ber-1/ }).innerText(), /it will be removed here, other nodes keep it/);
     await page.getByText("Watched a day: north 3.00 GB in 12 starts").waitFor();
     await page.getByRole("button", { name: "Who gets it from where?" }).click();
     await page.getByLabel("Viewer's address").fill("<b>me</b>");
@@ -225,19 +225,19 @@ test("a title is found, with where it is and why a viewer gets it from there", a
     await page.getByText("ams-1: lacks films/b").waitFor();
     await page.getByRole("button", { name: "Ask for a plan" }).click();
     await page.getByText("Room binds at ams: 2.0 TB more room.").waitFor();
-    await page.getByText("A plan made now would bring 24.0 GB").waitFor();
+    await page.getByText("A plan made now would copy 24.0 GB").waitFor();
     await viewer.picture("fleet-explained");
     await viewer.assertAccessible();
     viewer.complaints = viewer.complaints.filter((complaint) => !complaint.includes("400"));
   });
 });
 
-test("a gateway that doubts itself, or whose store is ill, is told in one line", async () => {
+test("a gateway that doubts itself, or whose store is ill, is shown in one line", async () => {
   gateway.changes = { frozen: "A third of the nodes fell silent at once: nothing is changed until they are heard.", store: { engine: "etcd", problem: "etcd has no quorum" } };
   await as({}, async (viewer, page) => {
     await page.getByRole("status").filter({ hasText: "Frozen" }).waitFor();
     const alarm = page.getByRole("alert");
-    assert.match(await alarm.innerText(), /A third of the nodes fell silent at once[^]*takes no changes: etcd has no quorum/);
+    assert.match(await alarm.innerText(), /A third of the nodes fell silent at once[^]*accepts no changes: etcd has no quorum/);
     await viewer.picture("fleet-frozen");
     gateway.changes = {};
     await isLive(page);

@@ -1,5 +1,5 @@
-// A small gateway for these tests: the built page with the policy that a gateway sends, and manifests with a pathway for each node. It never
-// notices that a node fails, so that what viewers see is the page's own doing.
+// A small gateway for these tests. It serves the built page with the policy that a gateway sends, and manifests with a pathway for each node. It
+// never notices that a node fails, so that only the page can react to a failure.
 
 import { createServer } from "node:http";
 import { readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 const DIST = new URL("../dist/", import.meta.url).pathname;
 const TYPES = { js: "text/javascript", css: "text/css", svg: "image/svg+xml", html: "text/html; charset=utf-8" };
 
-/** How long a steering answer holds: short, so that a test sees several. */
+/** For how many seconds a steering answer is valid. A short time, so that a test gets several. */
 const TTL_SECONDS = 5;
 
 /** As crates/web/src/policy.rs writes it. */
@@ -16,7 +16,7 @@ const policy = (hosts) =>
   `default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' ${hosts}; media-src 'self' ${hosts} blob: data:; ` +
   `connect-src 'self' ${hosts}; worker-src 'none'; object-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'`;
 
-/** An HLS multivariant playlist with the pathways of `nodes`, each with rendition groups of its own. */
+/** An HLS multivariant playlist with the pathways of `nodes`, each with its own rendition groups. */
 export function hlsOf(text, title, nodes, steering) {
   const lines = text.split("\n");
   const head = lines.filter((line) => /^#EXT(M3U|-X-VERSION|-X-INDEPENDENT)/.test(line));
@@ -44,7 +44,7 @@ export function dashOf(text, title, nodes, steering) {
 export class Gateway {
   #server = null;
   url = "";
-  /** How often players have asked for steering. */
+  /** How many steering requests players have sent. */
   asked = 0;
   /** Pages that a test adds, by their paths. */
   pages = {};

@@ -1,4 +1,4 @@
-// `./run fleet`, as a newcomer starts it: a gateway, six nodes in three sites on 127.0.1.1 to .6, a film of some minutes, and viewers.
+// `./run fleet`, as a newcomer starts it: a gateway, six nodes at three sites on 127.0.1.1 to .6, a film of some minutes, and viewers.
 
 import { spawn } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync } from "node:fs";
@@ -8,7 +8,7 @@ export class Newcomers {
   #run;
   #nodePort;
 
-  /** Its folder is kept, and with it the film. It takes four ports, from `port` on. */
+  /** Its folder stays, and with it the film. It uses four ports, from `port` on. */
   async start({ name, minutes, viewers, port }) {
     this.folder = resolve(process.env.FULLBORE_PAGES_OUT ?? "target/pages", name);
     mkdirSync(this.folder, { recursive: true });
@@ -37,7 +37,7 @@ export class Newcomers {
     return readFileSync(join(this.folder, "gateway/admin.token"), "utf8").trim();
   }
 
-  /** Nodes, as the gateway sees them. */
+  /** The nodes as the gateway lists them. */
   async nodes() {
     const answer = await fetch(`${this.admin}api/v1/nodes`, { headers: { Authorization: `Bearer ${this.token}` } });
     return (await answer.json()).nodes;
@@ -59,7 +59,8 @@ export class Newcomers {
   }
 }
 
-/** Segments of pictures that a viewer requested of nodes, by the node's host, from the request of that number on. Each is a range of its bit rate's file. */
+/** How many video segments a viewer requested from each node, by the node's host, counted from request number `from` on. Each segment is a range of
+ *  its bit rate's file. */
 export function segmentsByNode(viewer, from = 0) {
   const counts = new Map();
   for (const request of viewer.requests.slice(from)) {

@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { Newcomers, segmentsByNode } from "./newcomers.mjs";
 import { closeBrowser, Viewer } from "./viewer.mjs";
 
-/** Steering answers hold for 30 s at most, and servers close connections that are idle for 75 s. */
+/** Steering answers are valid for 30 s at most, and servers close connections that are idle for 75 s. */
 const LEAVES_MS = 120_000;
 
 let fleet;
@@ -53,7 +53,7 @@ test("./run fleet: its page drains a node, and its viewers leave", async () => {
     await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
     await row.filter({ hasText: "“a try”" }).waitFor();
     await row.filter({ hasText: /draining|drained/ }).waitFor();
-    // Less than half of what it had.
+    // Less than half of its connections.
     await row.locator(".spark.falling").waitFor({ timeout: LEAVES_MS });
     await viewer.picture("fleet-of-newcomers");
     await page.getByRole("button", { name: `Undrain ${name}` }).click();

@@ -26,7 +26,7 @@ after(async () => {
   await server?.remove();
 });
 
-/** Runs with a viewer whose browser must not complain. */
+/** Runs a test with a viewer whose browser must not report errors. */
 async function as(options, does) {
   const viewer = await Viewer.arrive(options);
   await viewer.during(async () => {
@@ -162,7 +162,7 @@ async function restart(settings) {
 }
 const BOUND = `[net]\npacing_bits_per_second = ${BETWEEN_BITS_PER_SECOND}\n`;
 
-/** The browser complains about a server that goes away. */
+/** The browser reports an error when the server goes away. */
 const isNotOfTheNetwork = (complaint) => !complaint.includes("net::ERR_");
 
 const heightOf = (request) => Number(/video-(\d+)\.mp4/.exec(request.url())?.[1] ?? 0);

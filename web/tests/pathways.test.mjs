@@ -1,4 +1,4 @@
-// The player of a gateway in a real browser: a film that two real servers have, one of which dies or falls silent.
+// The player of a gateway in a real browser: a film that two real servers have, one of which dies or goes silent.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -10,7 +10,7 @@ import { Server } from "./server.mjs";
 import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
 
 const ENGINES = ["hls", "dash"];
-/** Requests of a viewer that must have gone to the other server before a test believes it. */
+/** How many requests must go to the other server before a test is sure that the viewer uses it. */
 const ELSEWHERE = 10;
 
 let library;
@@ -42,7 +42,7 @@ async function watch(viewer) {
   await viewer.watchAt(`${gateway.url}watch?title=${encodeURIComponent(FILM)}`);
 }
 
-/** Waits until the viewer has asked a server for that much more. */
+/** Waits until the viewer has sent this many more requests to a server. */
 async function asksOf(viewer, server, requests) {
   const until = askedOf(viewer, server) + requests;
   const patience = Date.now() + 3 * PATIENCE_MS;
@@ -71,7 +71,7 @@ for (const engine of ENGINES) {
           await asksOf(viewer, second, ELSEWHERE);
           assert.ok((await viewer.film("ahead")) > 60, "it moved long before the buffer was empty");
           assert.equal(await viewer.page.locator(".hint").isHidden(), true, "a viewer need not hear of it");
-          // Steering goes on naming the dead server first; the page knows better.
+          // Steering still names the dead server first, but the page avoids it.
           const asked = gateway.asked;
           const before = askedOf(viewer, first);
           const patience = Date.now() + PATIENCE_MS;
@@ -121,7 +121,7 @@ test("the page loads from the gateway and its nodes alone, and lists what there 
     const allowed = [gateway.url, first.url, second.url].map((url) => new URL(url).origin);
     const hosts = new Set(viewer.requests.map((request) => new URL(request.url())).filter(({ protocol }) => /^http/.test(protocol)).map(({ origin }) => origin));
     assert.deepEqual([...hosts].filter((host) => !allowed.includes(host)), []);
-    // Another host is refused by the browser, whatever a script asks for.
+    // The browser refuses every request to another host, even from a script.
     const refused = await viewer.page.evaluate(() => fetch("https://127.0.0.9:1/").then(() => "answered", () => "refused"));
     assert.equal(refused, "refused");
     assert.ok(viewer.complaints.some((complaint) => complaint.includes("Content Security Policy")), viewer.complaints.join("\n"));

@@ -15,8 +15,8 @@ if (!PROGRAM) throw new Error("FULLBORE_PROGRAM names no program; run this by ./
 const START_MS = 30_000;
 
 /**
- * A port that is still free when a server comes back to it. The kernel's own choice would not be: it lends such a port to any
- * connection on the machine while the server is away. It lends those from 32768 on (ip_local_port_range).
+ * A port that is still free when a server comes back to it. A port that the kernel chooses would not be: while the server is away, the kernel gives
+ * such a port (from 32768 on, ip_local_port_range) to any connection of the machine.
  */
 async function freePort() {
   for (;;) {
@@ -70,7 +70,7 @@ export class Server {
     });
   }
 
-  /** Kills it at once, like a loss of power. */
+  /** Kills it at once, like a power failure. */
   async kill() {
     const process = this.#process;
     if (process === null || process.exitCode !== null || process.signalCode !== null) return;
@@ -79,7 +79,7 @@ export class Server {
     await ended;
   }
 
-  /** From now on it keeps what arrives and answers nothing, like a machine whose packets are lost. */
+  /** From now on the server accepts data but sends no answer, like a machine whose packets are lost. */
   pause() {
     this.#process.kill("SIGSTOP");
   }

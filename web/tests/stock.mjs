@@ -1,6 +1,6 @@
-// What players as they come do when a server dies or falls silent: hls.js, dash.js and Shaka Player with their defaults, by the same manifests as our page.
-// No test: it measures, for docs/notes/players.md. FULLBORE_PROGRAM=... FULLBORE_CHROMIUM=... node web/tests/stock.mjs [PLAYER]
-// Shaka Player is not among our packages: in web/, npm install --no-save shaka-player@5.2.12
+// What unmodified players do when a server dies or goes silent: hls.js, dash.js and Shaka Player with their defaults, with the same manifests as our
+// page. This is no test. It measures, for docs/notes/players.md. FULLBORE_PROGRAM=... FULLBORE_CHROMIUM=... node web/tests/stock.mjs [PLAYER]
+// Shaka Player is not among our packages. Install it in web/: npm install --no-save shaka-player@5.2.12
 
 import { mkdirSync } from "node:fs";
 import { resolve } from "node:path";
@@ -12,7 +12,7 @@ import { closeBrowser, Viewer } from "./viewer.mjs";
 /** How long a viewer plays before the server fails, and how long he is watched afterwards. */
 const BEFORE_MS = 20_000;
 const AFTER_MS = 95_000;
-/** What a stock player may take: little more than the smallest size needs, or all of this short film would be loaded before the server fails. */
+/** How many bits per second a player gets: little more than the smallest size needs, so that this short film is not loaded before the server fails. */
 const BOUND_BITS_PER_SECOND = 700_000;
 
 const head = `<!doctype html><meta charset="utf-8"><video muted autoplay playsinline></video>`;

@@ -1,4 +1,4 @@
-// A viewer: Chromium with one page, the browser's complaints, and what a person would look at.
+// A viewer: Chromium with one page, the errors that the browser reports, and checks of what a person would see.
 
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { chromium } from "playwright-core";
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const OUT = process.env.FULLBORE_PAGES_OUT ?? "target/pages";
 
-/** How long to wait for what must happen; far longer than it takes. */
+/** How long to wait for an expected event; far longer than it normally takes. */
 export const PATIENCE_MS = 30_000;
 
 const browsers = new Map();
@@ -33,7 +33,7 @@ export class Viewer {
   complaints = [];
   requests = [];
 
-  /** A new viewer, in the browser of that name; `storage` is what an earlier visit has left. */
+  /** A new viewer, in the browser of that name; `storage` is the browser's storage after an earlier visit. */
   static async arrive({ browser = "everyone's", storage = {}, ...options } = {}) {
     const context = await (await open(browser)).newContext({
       ignoreHTTPSErrors: true,
@@ -71,7 +71,7 @@ export class Viewer {
     await this.context.close();
   }
 
-  /** Runs `does`; if it fails, says what the page showed. Closes the page in any case. */
+  /** Runs `does`. If it fails, prints what the page showed. Always closes the page. */
   async during(does) {
     try {
       await does();
@@ -84,7 +84,7 @@ export class Viewer {
     }
   }
 
-  /** The film, the complaints, and requests that are not answered yet. */
+  /** The state of the film, the errors, and the requests that are not answered yet. */
   async state() {
     const open = this.requests.filter((request) => request.timing().responseEnd < 0 && !request.failure()).map((request) => request.url());
     const film = await this.page.evaluate(() => {
@@ -113,7 +113,7 @@ export class Viewer {
     await this.page.screenshot({ path: join(OUT, `${name}.png`) });
   }
 
-  /** Faults that axe finds and that keep people from using the page. */
+  /** Fails if axe finds faults that keep people from using the page. */
   async assertAccessible() {
     await this.page.evaluate(AXE);
     const { violations } = await this.page.evaluate(() => window.axe.run());

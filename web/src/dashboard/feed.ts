@@ -1,5 +1,5 @@
-// The stream of snapshots, with what the browser does not do by itself: it restarts a silent stream like one that has ended, and asks
-// again for one that was refused.
+// The stream of snapshots, with two things that a browser does not do by itself: it restarts a silent stream as if it had ended, and
+// requests a refused one again.
 
 import type { History, Snapshot } from "./shape";
 

@@ -1,4 +1,4 @@
-// Formats numbers for people: three digits, the unit beside them, a dash if there is no value.
+// Formats numbers for people: three digits, the unit after them, a dash if there is no value.
 
 export const NONE = "–";
 
@@ -53,11 +53,11 @@ export const perSecond = (value: Value): Quantity => scaled(value, [[1, "/s"]]);
 /** A rate in bytes per second, shown in bits. */
 export const bitsOf = (value: Value): Quantity => gbps(value == null ? null : (value * 8) / 1e9);
 
-/** As one text. */
+/** Number and unit as one text. */
 export const text = ({ number, unit }: Quantity): string =>
   unit === "" || unit === "%" ? number + unit : `${number} ${unit}`;
 
-/** How long: `3 d 4 h`, `12 min 5 s`. */
+/** A duration, as `3 d 4 h`, `12 min 5 s`. */
 export function duration(all: number): string {
   const parts: [number, string][] = [
     [Math.floor(all / 86400), "d"],

@@ -1,4 +1,4 @@
-// The data that /events sends; docs/dashboard.md describes it.
+// The data from /events; docs/dashboard.md describes it.
 
 /** The curves' names; the server's history has them as columns, each snapshot as a point. */
 export type Column =
@@ -49,7 +49,7 @@ export interface Experience {
   media_bytes_per_second: Spread | null;
 }
 
-/** Bytes that came from a disk or from memory, were served by a worker of a silo, and left by a card of one. */
+/** Bytes that came from a disk or from memory, were served by a worker of a silo, and left through a network card of one. */
 export interface Path {
   disk: string;
   worker: string;

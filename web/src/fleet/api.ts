@@ -1,10 +1,10 @@
-// Asking the gateway. Where it wants to know who asks, the operator gives a token once; it stays in this tab and goes nowhere else.
+// Requests to the gateway. If the gateway requires a token, the operator gives it once. It stays in this tab and is sent to the gateway only.
 
 import { node } from "../dashboard/node";
 
 const KEPT = "fullbore.operator";
 
-/** The page's `<base>` is the gateway's own folder, `/-/`; its API is beside it. */
+/** The page's `<base>` is the gateway's own folder, `/-/`; its API is next to that folder. */
 const API = new URL("../api/v1/", document.baseURI);
 
 export class Refused extends Error {}
@@ -21,7 +21,7 @@ function keep(token: string): void {
   try {
     sessionStorage.setItem(KEPT, token);
   } catch {
-    // Storage is forbidden: the page asks again when it is loaded again.
+    // Storage is forbidden: the page asks for the token again when it is loaded again.
   }
 }
 
@@ -41,13 +41,13 @@ export async function ask(path: string, init: RequestInit = {}): Promise<Respons
   return response;
 }
 
-/** The sentence of an error. */
+/** The sentence in an error response. */
 async function told(response: Response): Promise<string> {
   try {
     const { error } = (await response.json()) as { error?: unknown };
     if (typeof error === "string") return error;
   } catch {
-    // Not ours: a proxy's, perhaps.
+    // The response is not from the gateway, but from a proxy, perhaps.
   }
   return `The gateway answers with error ${response.status}.`;
 }
@@ -61,11 +61,11 @@ export async function post(path: string, body: unknown): Promise<void> {
   await ask(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 }
 
-/** Asks the operator for a token, until one is given. */
+/** Asks the operator for a token, and waits until he gives one. */
 function askOperator(): Promise<void> {
   const input = node("input");
   Object.assign(input, { type: "password", autocomplete: "off", required: true });
-  const again = given === null ? "" : "This token is not valid here, or no longer. ";
+  const again = given === null ? "" : "This token is not valid here, or no longer valid. ";
   const words = node("p", "", `${again}Paste the token of an operator of this fleet.`);
   const form = node("form", "", node("h2", "", "Who are you?"), words, node("label", "", "Token ", input), node("button", "", "Open"));
   const dialog = node("dialog", "", form);

@@ -1,14 +1,14 @@
-// What to buy next: which site's room or ceiling binds, by a plan that is made when somebody asks. Nothing is moved.
+// What to buy next: the sites whose room or ceiling is too small, by a plan that the gateway makes on request. Nothing is moved.
 
 import { bytes, text } from "../dashboard/format";
 import { node } from "../dashboard/node";
 import { get } from "./api";
 import type { Planned } from "./shape";
 
-/** What nodes follow now, and what a plan of now would move. */
+/** The plan that nodes follow now, and the bytes that a new plan would move. */
 function about({ planned_unix_seconds: planned, moved_bytes: moved }: Planned): string {
   const now = planned === null ? "Every node holds everything." : `Nodes follow the plan of ${new Date(planned * 1000).toLocaleString("en")}.`;
-  return `${now} A plan made now would bring ${text(bytes(moved))}: fullbore control plan --apply`;
+  return `${now} A plan made now would copy ${text(bytes(moved))}. To apply it: fullbore control plan --apply`;
 }
 
 export class Buying {
@@ -26,7 +26,7 @@ export class Buying {
     try {
       const plan = await get<Planned>("plan", { moves: "0" });
       const hints = plan.buy.map(({ text: words }) => node("li", "", words));
-      const told = hints.length === 0 ? node("p", "", "Nothing binds: room and ceilings are enough for what is expected.") : node("ul", "", ...hints);
+      const told = hints.length === 0 ? node("p", "", "Nothing needs to be bought: room and ceilings are enough for the expected demand.") : node("ul", "", ...hints);
       this.answer.replaceChildren(told, node("p", "about", about(plan)));
     } catch (error) {
       this.answer.replaceChildren(node("p", "bad", error instanceof Error ? error.message : String(error)));

@@ -1,4 +1,4 @@
-// Draining a node, with a reason that others read.
+// Draining a node, with a reason that other operators see.
 
 import { node } from "../dashboard/node";
 import { post } from "./api";
@@ -9,7 +9,7 @@ function hours(text: string): number | null {
   return hours > 0 ? Math.round(Date.now() / 1000 + hours * 3600) : null;
 }
 
-/** Asks why, then drains `of`. The dialog stays open with what the gateway said if it refused. */
+/** Asks for a reason, then drains `of`. If the gateway refuses, the dialog stays open and shows its error. */
 export function drain(of: Node): void {
   const reason = node("input");
   Object.assign(reason, { required: true, maxLength: 200, placeholder: "disk swap" });
@@ -19,8 +19,8 @@ export function drain(of: Node): void {
   said.setAttribute("role", "alert");
   const cancel = node("button", "", "Cancel");
   cancel.type = "button";
-  const words = `${of.name} gets no new viewers, and the ${of.connections} connections that it has leave within a minute or two.`;
-  const fields = [node("label", "", "Why ", reason), node("label", "", "Back by itself after hours ", back)];
+  const words = `${of.name} gets no new viewers, and its ${of.connections} connections leave within a minute or two.`;
+  const fields = [node("label", "", "Why ", reason), node("label", "", "Comes back by itself after hours ", back)];
   const form = node("form", "", node("h2", "", `Drain ${of.name}`), node("p", "", words), ...fields, said, node("div", "row", cancel, node("button", "strong", "Drain")));
   const dialog = node("dialog", "", form);
   document.body.append(dialog);

@@ -1,4 +1,4 @@
-// Why a viewer gets the nodes that he gets, in words.
+// Explains why a viewer gets these nodes.
 
 import { node } from "../dashboard/node";
 import { get } from "./api";
@@ -9,13 +9,13 @@ const LABELS = {
   H: "The first choice has it, but takes no new viewers (H).",
 };
 
-/** The words of crates/steering/src/decision.rs, for people. */
+/** Texts for the reasons in crates/steering/src/decision.rs. */
 const REASONS: Record<string, string> = {
   playing: "the viewer plays from it",
   prefix: "its site announces the viewer's prefix",
-  near: "its site is near the one that does",
+  near: "its site is near the one that announces the viewer's prefix",
   region: "its site is in the viewer's region",
-  anywhere: "it is somewhere else",
+  anywhere: "it is at some other site",
 };
 
 export class Explain {
@@ -34,10 +34,10 @@ export class Explain {
       event.preventDefault();
       void this.ask();
     });
-    this.element = node("section", "panel", node("h2", "", "Why a viewer gets what he gets"), form, this.answer);
+    this.element = node("section", "panel", node("h2", "", "Why a viewer gets these nodes"), form, this.answer);
   }
 
-  /** Asks about this title next. */
+  /** Puts this title into the form. */
   about(title: string): void {
     this.title.value = title;
     this.address.focus();
@@ -50,7 +50,7 @@ export class Explain {
       const nodes = told.nodes.map(({ node: name, site, reason }) => node("li", "", node("strong", "", name), ` at ${site}: ${REASONS[reason] ?? reason}`));
       const label = told.label === null ? "" : LABELS[told.label];
       const by = told.matched === null ? "No site announces this address." : `Matched ${told.matched}.`;
-      const none = nodes.length === 0 ? "Nobody can serve it." : "";
+      const none = nodes.length === 0 ? "No node can serve it." : "";
       this.answer.replaceChildren(
         node("ol", "", ...nodes),
         node("p", "", [none, by, label, `Snapshot ${told.snapshot}.`].filter((words) => words !== "").join(" ")),

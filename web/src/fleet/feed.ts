@@ -1,4 +1,4 @@
-// The stream of events from the gateway. Read by fetch, because EventSource sends no token.
+// The stream of events from the gateway. It is read with fetch, because EventSource sends no token.
 
 import { ask } from "./api";
 import type { Fleet } from "./shape";
@@ -6,10 +6,10 @@ import type { Fleet } from "./shape";
 /** An event comes every second. */
 const STALE_MS = 3500;
 
-/** How long to wait before asking for a stream that has ended, was refused, or is silent. */
+/** How long to wait before another request for a stream that has ended, was refused, or is silent. */
 const AGAIN_MS = 3000;
 
-/** How long a stream may be silent before it is asked for anew. */
+/** How long a stream may be silent before it is requested again. */
 const SILENT_MS = 8000;
 
 export interface Listener {
@@ -40,7 +40,7 @@ export class Feed {
         const response = await ask("fleet", { signal: this.stream.signal, headers: { Accept: "text/event-stream" } });
         if (response.body !== null) await this.read(response.body);
       } catch {
-        // The page says that it is stale, and asks again.
+        // The page shows that its data is stale, and requests the stream again.
       }
       this.heardAt = Math.max(this.heardAt, performance.now() - SILENT_MS + AGAIN_MS);
       await new Promise((done) => setTimeout(done, AGAIN_MS));

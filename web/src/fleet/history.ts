@@ -1,9 +1,9 @@
-// What each node carried in the last minutes, as this page has seen it: a drained node's fall is what operators wait for.
+// What each node carried in the last minutes while this page was open. Operators watch it to see a drained node's viewers leave.
 
 import { node, say } from "../dashboard/node";
 import type { Fleet } from "./shape";
 
-/** Five minutes, a point each second. */
+/** How many points are kept: five minutes, a point each second. */
 const POINTS_MAX = 300;
 
 const WIDTH = 120;
@@ -28,7 +28,7 @@ export class History {
     return this.connections.get(name) ?? [];
   }
 
-  /** Whether a node has lost half of what it had within the time that is shown. */
+  /** Whether a node has lost half of its viewers within the time that is shown. */
   isFalling(name: string): boolean {
     const points = this.of(name);
     const last = points[points.length - 1] ?? 0;

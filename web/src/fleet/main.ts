@@ -1,4 +1,4 @@
-// The fleet: all nodes of it, live.
+// The fleet's page: all nodes, live.
 
 import "../base.css";
 import "../dashboard/dashboard.css";
@@ -38,7 +38,7 @@ document.getElementById("fleet")?.replaceChildren(node("header", "", brand, stat
 let warned = "";
 let isFirst = true;
 
-/** Says what an operator's last action met, until the next event. */
+/** Shows why an operator's last action failed, until the next event. */
 function warn(words: string): void {
   warned = words;
   alarm.hidden = false;
@@ -48,7 +48,7 @@ function warn(words: string): void {
 function tellAlarm({ frozen, store, leader }: Fleet): void {
   const said = [
     frozen,
-    store.problem === null ? null : `The store takes no changes: ${store.problem}`,
+    store.problem === null ? null : `The store accepts no changes: ${store.problem}`,
     leader === null ? "No gateway leads at present." : null,
     warned === "" ? null : warned,
   ].filter((words) => words !== null);
@@ -68,12 +68,12 @@ function tell(now: Fleet): void {
   sites.tell(now, history);
   moves.tell(now);
   tellAlarm(now);
-  const lead = now.leader === now.gateway ? "leads" : `led by ${now.leader ?? "nobody"}`;
+  const lead = now.leader === now.gateway ? "leads" : `led by ${now.leader ?? "no gateway"}`;
   say(about, `${now.fullbore}, gateway ${now.gateway} (${lead}), store ${now.store.engine}, epoch ${now.epoch}, snapshot ${now.snapshot}`);
   document.title = `${now.nodes.filter(({ state }) => state === "serving").length} of ${now.nodes.length} nodes – Fullbore`;
   if (now.frozen === null) show("live", "Live");
-  else show("draining", "Frozen: the gateway doubts what it sees");
-  // The first event shows that the gateway answers, and by whose token.
+  else show("draining", "Frozen: nodes keep their states");
+  // After the first event it is certain that the gateway answers and accepts the token.
   if (isFirst) void titles.search();
   isFirst = false;
 }

@@ -7,7 +7,7 @@ import type { Fleet } from "./shape";
 export class Moves {
   readonly element: HTMLElement;
   private readonly body = node("tbody");
-  private readonly empty = node("p", "empty", "Nobody was moved in the last minute.");
+  private readonly empty = node("p", "empty", "No viewer was moved in the last minute.");
   private readonly table: HTMLTableElement;
 
   constructor() {

@@ -1,8 +1,8 @@
-// What a gateway's API answers; docs/fleet-page.md describes it.
+// The answers of a gateway's API; docs/fleet-page.md describes it.
 
 export type State = "joining" | "serving" | "draining" | "drained" | "lost" | "revoked";
 
-/** What a node still has to bring, by its own word. */
+/** What a node still has to copy, as it reports it. */
 export interface Fill {
   title: string | null;
   done_bytes: number;
@@ -18,7 +18,7 @@ export interface Node {
   name: string;
   site: string;
   cluster: string;
-  /** If the site has several. */
+  /** The cluster, if the site has several. */
   rack?: string | null;
   kind: string;
   host: string;
@@ -26,11 +26,11 @@ export interface Node {
   /** Why it is drained, and when it comes back by itself. */
   reason: string | null;
   returns_unix_seconds: number | null;
-  /** Why it takes no new viewers by its own judgement. */
+  /** The node's own reasons to take no new viewers. */
   not_me: string[];
   /** Since the last heartbeat; null if there was none since the gateway started. */
   silent_millis: number | null;
-  /** How its server serves viewers, if they are sent there otherwise. */
+  /** The scheme and port on which its server serves, if viewers are sent to others. */
   served_at: { scheme: string; port: number } | null;
   /** The node's clock minus the gateway's. */
   clock_off_millis: number | null;
@@ -42,7 +42,7 @@ export interface Node {
   titles: number;
   missing: number;
   receipts_waiting: number;
-  /** Which bound its weight has, if it is not what the node says. Absent from gateways of older releases. */
+  /** What limits its weight, if the weight is not the node's own. Absent from gateways of older releases. */
   weight_note?: string | null;
   /** Absent from gateways of older releases; null if it has everything. */
   fill?: Fill | null;
@@ -63,7 +63,7 @@ export interface Fleet {
   unix_millis: number;
   epoch: number;
   snapshot: number;
-  /** Why the gateway changes nothing at present, if so. */
+  /** Why the gateway changes no node's state at present; null if it does. */
   frozen: string | null;
   store: { engine: string; problem: string | null };
   ttl_seconds: number;
@@ -94,16 +94,16 @@ export interface Where {
     site: string;
     state: State;
     holds: boolean;
-    /** Why the plan has it there: everything, pin, floor, demand, spare. */
+    /** Why the plan puts it there: everything, pin, floor, demand, spare. */
     why: string | null;
-    /** Whether the copy is to come or to go. */
+    /** Whether the copy will be made or removed. */
     moves: "comes" | "goes" | null;
     receipt: string | null;
   }[];
   watched: { region: string; starts_a_day: number; bytes_a_day: number }[];
 }
 
-/** What a plan that is made now would say. */
+/** The result of a plan made now. */
 export interface Planned {
   /** When titles were last placed; null while every node holds everything. */
   planned_unix_seconds: number | null;

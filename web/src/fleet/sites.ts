@@ -1,4 +1,4 @@
-// The nodes, by site: state, load beside ceiling, viewers and their fall, and what is missing.
+// The nodes, by site: state, load compared with the ceiling, viewers and how they leave, and missing titles.
 
 import { bytes, count, digits, duration, text } from "../dashboard/format";
 import { node, say } from "../dashboard/node";
@@ -7,12 +7,12 @@ import type { History } from "./history";
 import { Spark } from "./history";
 import type { Fleet, Node } from "./shape";
 
-const HEAD = ["Node", "State", "Load beside ceiling", "Viewers' connections", "Missing", ""];
+const HEAD = ["Node", "State", "Load and ceiling", "Viewers' connections", "Missing", ""];
 
-/** Silence that is worth a word: a heartbeat comes every five seconds, and after fifteen the node is lost. */
+/** How long a silence is before it is shown. A heartbeat comes every five seconds, and after fifteen the node is lost. */
 const QUIET_MS = 7500;
 
-/** A clock that is worth a word. */
+/** How far off a clock is before it is shown. */
 const CLOCK_OFF_MS = 1000;
 
 const WORDS: Record<string, string> = {
@@ -30,7 +30,7 @@ export interface Actions {
   undrain: (node: Node) => void;
 }
 
-/** Load beside ceiling, from 0 on. */
+/** Load divided by the ceiling. */
 function part({ bits_per_second: now, ceiling_bits_per_second: most }: Node): number {
   return most === 0 ? 0 : now / most;
 }
@@ -40,12 +40,12 @@ function rate(bitsPerSecond: number): string {
   return `${digits(bitsPerSecond / 1e6)} Mb/s`;
 }
 
-/** What an operator should know of a node besides its figures. */
+/** Remarks on a node in addition to its figures. */
 function remarks(of: Node, nowMs: number): string[] {
   const said = of.not_me.map((reason) => WORDS[reason] ?? reason);
   if (of.reason !== null) said.push(`“${of.reason}”`);
   if (of.returns_unix_seconds !== null) said.push(`returns in ${duration(Math.max(0, of.returns_unix_seconds - nowMs / 1000))}`);
-  if (of.silent_millis === null) said.push("not heard since this gateway started");
+  if (of.silent_millis === null) said.push("no heartbeat since this gateway started");
   else if (of.silent_millis > QUIET_MS) said.push(`silent for ${duration(of.silent_millis / 1000)}`);
   if (of.clock_off_millis !== null && Math.abs(of.clock_off_millis) > CLOCK_OFF_MS) {
     said.push(`its clock is ${digits(Math.abs(of.clock_off_millis) / 1000)} s ${of.clock_off_millis > 0 ? "ahead" : "behind"}`);

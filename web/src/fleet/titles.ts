@@ -18,33 +18,33 @@ const RECEIPTS: Record<string, string> = {
   waiting: "has not confirmed the removal",
 };
 
-/** What regions watch of a title, on average of the last days. */
+/** How much each region watches a title in a day, on average of the last days. */
 function watchedADay(watched: Where["watched"]): string {
-  if (watched.length === 0) return "No node has reported that anybody watches it.";
+  if (watched.length === 0) return "No node has reported any viewers of it.";
   const told = watched.map(({ region, starts_a_day, bytes_a_day }) => `${region} ${text(bytes(bytes_a_day))} in ${starts_a_day} starts`);
   return `Watched a day: ${told.join(", ")}`;
 }
 
-/** Why a copy is where it is, in the plan's words. */
+/** The plan's reasons for a copy. */
 const WHY: Record<string, string> = {
   everything: "",
   pin: "pinned here",
   floor: "one of the copies that every title has",
   demand: "watched here",
-  spare: "nothing needs its room",
+  spare: "no other title needs its space",
 };
 
-/** Whether a node has a title, what is going to change, and why. */
+/** Whether a node has a title, what will change, and why. */
 function told({ holds, why, moves, receipt }: Where["nodes"][number]): string {
   if (receipt !== null) return RECEIPTS[receipt] ?? receipt;
-  if (moves === "comes") return `lacks it; it comes: ${WHY[why ?? ""] ?? why}`;
-  if (moves === "goes") return "has it; it goes, others keep it";
+  if (moves === "comes") return `lacks it; it will be copied here: ${WHY[why ?? ""] ?? why}`;
+  if (moves === "goes") return "has it; it will be removed here, other nodes keep it";
   const reason = why === null ? "" : (WHY[why] ?? why);
   if (!holds) return "lacks it";
   return reason === "" ? "has it" : `has it: ${reason}`;
 }
 
-/** Whether an operator has to look: a node lacks what it shall hold, or holds what is withdrawn. */
+/** Whether an operator has to look: a node lacks a title that it should have, or still has a withdrawn one. */
 function isBad({ holds, why, receipt }: Where["nodes"][number]): boolean {
   return receipt === null ? why !== null && !holds : holds;
 }
@@ -73,7 +73,7 @@ export class Titles {
     try {
       const { total, titles } = await get<{ total: number; titles: Listed[] }>("titles", { search: wanted, limit: String(LISTED_MAX) });
       if (wanted !== this.input.value) return;
-      this.words.textContent = total > titles.length ? `${total} titles; the first ${titles.length}:` : total === 0 ? "No title has that in its path." : "";
+      this.words.textContent = total > titles.length ? `${total} titles; the first ${titles.length}:` : total === 0 ? "No title has this text in its path." : "";
       this.list.replaceChildren(...titles.map((title) => this.entry(title)));
     } catch (error) {
       this.words.textContent = error instanceof Error ? error.message : String(error);

@@ -29,7 +29,7 @@ export class Totals {
   private readonly sent = new Total("Sent");
   private readonly viewers = new Total("Connections");
   private readonly choices = new Total("First choices");
-  private readonly fill = new Total("Brought");
+  private readonly fill = new Total("Copied");
   private before: Fleet | undefined;
 
   constructor() {
@@ -54,7 +54,7 @@ export class Totals {
     this.fill.tell(brought.number, brought.unit, more);
   }
 
-  /** Of the decisions since the last event, or since the start if there was none. */
+  /** Shows the decisions since the last event, or since the start if there was no event before. */
   private tellChoices(now: Fleet): void {
     const { decisions: all } = now;
     const first = ratio(all.total === 0 ? null : all.first_choice / all.total);

@@ -4,16 +4,16 @@ import { Debug, MediaPlayer, type MediaPlayerClass, type Representation } from "
 import { AVOIDED_MS, endWhenSilent, Pathways } from "./pathways";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
-/** Retries every second, for as long as the buffer lasts. */
+/** Retries: one each second, for as long as the buffer lasts. */
 const RETRIES = BUFFER_SECONDS;
 
-/** How long dash.js waits before it asks again, if another server may have it at once. */
+/** How long dash.js waits before another request, if another server may answer at once. */
 const AGAIN_MS = 100;
 
 /** dash.js accepts other settings than its types say. */
 const IN_HEADERS = "headers" as "header";
 
-/** The event by which dash.js takes a server out of its choice. It has no name in its types. */
+/** The event with which dash.js excludes a server. Its types have no name for it. */
 const SERVER_FAILED = "serviceLocationBlacklistAdd" as unknown as Parameters<MediaPlayerClass["trigger"]>[0];
 
 /** A server of the film, as the manifest names it. */
@@ -44,7 +44,7 @@ interface Failure {
 
 /** The codes of MediaPlayer's errors: no manifest (MANIFEST_LOADER_LOADING_FAILURE, DOWNLOAD_ERROR_ID_MANIFEST), no segment. */
 const CODES_OF_NETWORK = [11, 25, 26, 27, 28, 29];
-/** The browser can decode nothing in it: MANIFEST_ERROR_ID_NOSTREAMS, CAPABILITY_MEDIASOURCE, media errors of the browser. */
+/** The browser cannot decode the film: MANIFEST_ERROR_ID_NOSTREAMS, CAPABILITY_MEDIASOURCE, media errors of the browser. */
 const CODES_OF_DECODING = [32, 34, 23, 24];
 
 export class DashEngine implements Engine {
@@ -55,7 +55,7 @@ export class DashEngine implements Engine {
   private choice: number | null = null;
   private status = 0;
   private readonly pathways = new Pathways();
-  /** Where the film is; empty if only where its manifest is. */
+  /** The servers that have the film; empty if only the manifest's server has it. */
   private locations: Location[] = [];
 
   constructor(private readonly start: Start) {
@@ -122,7 +122,7 @@ export class DashEngine implements Engine {
     this.player.initialize(start.video, start.url, false, start.at > 0 ? start.at : undefined);
   }
 
-  /** Has requests end that bring nothing, and learns from the manifest who else has the film. */
+  /** Ends requests that bring no data, and reads from the manifest which other servers have the film. */
   private watchRequests(): void {
     this.player.extend(
       "XHRLoader",
@@ -157,7 +157,7 @@ export class DashEngine implements Engine {
     return this.locations.find((location) => url.startsWith(location.url));
   }
 
-  /** The address of the same bytes at a server that has not failed: dash.js repeats a request where it has failed. */
+  /** The address of the same bytes at a server that has not failed: dash.js itself repeats a request at the server where it failed. */
   private elsewhere(url: string): string {
     const asked = this.locationOf(url);
     if (asked === undefined || !this.pathways.hasFailed(asked.id)) return url;
@@ -167,8 +167,8 @@ export class DashEngine implements Engine {
   }
 
   /**
-   * Leaves the server of `url`, which failed. Returns whether there is another one that has not. dash.js is not told of the last one: if all are out
-   * of its choice, it stops asking for good (`_onURLResolutionFailed`), where it should ask again until one is back.
+   * Leaves the server of `url`, which failed. Returns whether there is another one that has not failed. dash.js is not told about the last server:
+   * once it has excluded all, it never requests anything again (`_onURLResolutionFailed`), but it must try until one is back.
    */
   private leave(url: string): boolean {
     const failed = this.locationOf(url);

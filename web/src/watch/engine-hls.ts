@@ -14,10 +14,10 @@ const PATIENT: LoadPolicy = {
   },
 };
 
-/** How long to wait before asking again, when no server answers. */
+/** How long to wait before the next requests when no server answers. */
 const AGAIN_MS = 1000;
 
-/** hls.js takes no pathway again for five minutes after it failed: longer than the buffer lasts if all have failed. It is private there. */
+/** The time for which hls.js avoids a pathway that failed: five minutes, longer than the buffer lasts if all have failed. The name is private. */
 interface PenaltyBox {
   penalizedPathways: Record<string, number>;
 }
@@ -76,7 +76,7 @@ export class HlsEngine implements Engine {
       connected(true);
     });
     this.hls.on(Events.ERROR, (_, data) => this.onError(data));
-    // hls.js obeys the first entry at once. The steering server may not know yet what this viewer knows, so the list is sorted in place, before
+    // hls.js follows the first entry at once. The steering server may not know yet which pathways failed here, so the list is sorted in place, before
     // hls.js reads it.
     this.hls.on(Events.STEERING_MANIFEST_LOADED, (_, { steeringManifest }) => {
       const wanted = steeringManifest["PATHWAY-PRIORITY"];
@@ -113,7 +113,7 @@ export class HlsEngine implements Engine {
     const [level] = hls.levels;
     const url = data.frag?.url ?? data.context?.url ?? data.url;
     if (level === undefined || url === undefined || hls.pathways.length < 2) return false;
-    // What was requested of a pathway before it was left may still fail afterwards.
+    // A request that was sent before the pathway was left may still fail afterwards.
     if (new URL(url).origin === new URL(level.uri).origin) {
       pathways.fail(level.pathwayId);
       hls.pathwayPriority = pathways.inOrder([...(hls.pathwayPriority ?? []), ...hls.pathways]);
@@ -121,7 +121,7 @@ export class HlsEngine implements Engine {
     return hls.pathways.some((pathway) => !pathways.hasFailed(pathway));
   }
 
-  /** Asks all servers again, for as long as the buffer lasts, when hls.js has given up on all. Returns whether it does. */
+  /** Tries all servers again when hls.js has given up on all, for as long as the buffer lasts. Returns whether it does. */
   private tryAll(): boolean {
     const silentMs = performance.now() - this.loadedAt;
     if (this.hls.pathways.length < 2 || silentMs > BUFFER_SECONDS * 1000) return false;

@@ -1,4 +1,4 @@
-// The interface to what plays a title: hls.js, dash.js, or the browser itself. The player uses only this.
+// The interface to the engine that plays a title: hls.js, dash.js, or the browser itself. The player uses only this.
 
 import type { EngineName } from "../memory";
 
@@ -10,7 +10,7 @@ export interface Quality {
   bitsPerSecond: number;
 }
 
-/** One sound, or one language of captions. */
+/** One audio track, or one language of captions. */
 export interface Track {
   id: number;
   /** BCP 47, or empty. */
@@ -55,10 +55,10 @@ export interface Start {
   url: string;
   /** Where to begin, in seconds. */
   at: number;
-  /** The ids in CMCD of the title and of this viewing (CTA-5004 cid and sid). */
+  /** The ids of the title and of this session in CMCD (CTA-5004 cid and sid). */
   contentId: string;
   sessionId: string;
-  /** Whether several servers may have it, on other hosts than the page: then CMCD goes into the query, because a header would cost a
+  /** Whether servers on other hosts than the page's may have it. If so, CMCD goes into the query, because a header would cost a
    * preflight for each address. */
   isSpread: boolean;
   events: EngineEvents;
@@ -67,7 +67,7 @@ export interface Start {
 /** How much to load ahead, if memory allows it: two minutes survive most outages of a network or a server. */
 export const BUFFER_SECONDS = 120;
 
-/** How much to keep behind, so that going back a little costs nothing. */
+/** How much played media to keep, so that going back a little needs no request. */
 export const BEHIND_SECONDS = 30;
 
 export const PROBLEMS = {
@@ -93,7 +93,7 @@ export const PROBLEMS = {
   },
 } as const satisfies Record<string, Problem>;
 
-/** The problem that an HTTP status stands for. */
+/** The problem that an HTTP status means. */
 export function problemOf(status: number): Problem {
   if (status === 403 || status === 401) return PROBLEMS.forbidden;
   if (status === 404 || status === 410) return PROBLEMS.missing;

@@ -1,4 +1,4 @@
-// The titles of a fleet, as its gateway lists them, and what the gateway plays them from. The page is at `/watch?title=films/a`.
+// The titles of a fleet, as its gateway lists them, and the manifests from which they play. The page is at `/watch?title=films/a`.
 
 import { isFleet, libraryUrl, Unreachable, type Title } from "../titles";
 
@@ -14,7 +14,7 @@ export function wantedOfFleet(): Title | undefined {
   return name === "" ? undefined : titleOf(name);
 }
 
-/** A gateway makes the manifests itself, and they name three nodes; everything else comes from there. */
+/** A gateway makes the manifests itself. They name three nodes, from which everything else comes. */
 function titleOf(name: string, seconds?: number): Title {
   const path = name.split("/").map(encodeURIComponent).join("/");
   return {

@@ -30,7 +30,7 @@ function decoded(path: string): string {
   }
 }
 
-/** The title of this page of a gateway. It plays even if the list cannot be had: the list is only for what else there is. */
+/** The title of this page of a gateway. It plays even if the list cannot be loaded, because the list only offers other titles. */
 async function findInFleet(): Promise<[Title | undefined, Title[]]> {
   const wanted = wantedOfFleet();
   const titles = await fleetTitles().catch((error: unknown) => {

@@ -13,7 +13,7 @@ export interface Choice {
 
 export interface Page {
   title: string;
-  /** The present choice, shown beside the title in the list of pages. */
+  /** The present choice, shown next to the title in the list of pages. */
   value: string;
   choices(): Choice[];
 }
@@ -22,7 +22,7 @@ export class Menu {
   readonly element = element("div", { class: "menu", role: "menu", hidden: true });
   private page: Page | null = null;
 
-  /** A menu that `button` opens, with the pages of that moment. A single page is shown at once. */
+  /** A menu that `button` opens. It asks for its pages when it opens. A single page is shown at once. */
   constructor(
     private readonly button: HTMLButtonElement,
     private readonly label: string,

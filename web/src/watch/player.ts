@@ -466,7 +466,7 @@ export class Player {
     });
   }
 
-  /** Shows the controls, and hides them again after a while if nobody needs them. */
+  /** Shows the controls, and hides them again after a while if the viewer does not use them. */
   private stir(): void {
     window.clearTimeout(this.idle);
     this.element.classList.remove("idle");
