@@ -91,7 +91,7 @@ kernel_unpacked() { # KIND PACKAGE FOLDER
   [ ! -d "$3/usr/lib/modules" ] || kernel_where_it_was "$3"
 }
 
-# Their paths have changed, too: modules are in usr/lib/modules/RELEASE (Debian 13), and later vmlinuz and configuration beside them.
+# Their paths have changed, too: modules are in usr/lib/modules/RELEASE (Debian 13), and later vmlinuz and the configuration are in the same folder.
 kernel_where_it_was() { # FOLDER
   local release file
   release=$(basename "$1"/usr/lib/modules/*)

@@ -57,7 +57,7 @@ static const char stat_names[STATS][ETH_GSTRING_LEN] = {
 	/* sealed in order, by the card */
 	"tx_tls_encrypted_packets", "tx_tls_encrypted_bytes",
 	/* packets out of order; bytes before them that a card would read again; their own bytes; packets that could not be encrypted at all: a packet sent
-	   again whose record was acknowledged meanwhile is dropped (tls_sw_fallback), and nobody misses it */
+	   again whose record was acknowledged meanwhile is dropped (tls_sw_fallback), and it is not needed */
 	"tx_tls_ooo", "tx_tls_dump_bytes", "tx_tls_resync_bytes", "tx_tls_drop_no_sync_data",
 	/* connections refused; packets that came before others that the card still expected; new points to begin at; lost on the wire */
 	"lab_refused", "lab_ahead", "lab_resync", "lab_wire_lost",

@@ -58,7 +58,7 @@ static void take_in(struct queue *queue, struct sk_buff *skb)
 		kfree_skb(skb);
 }
 
-/* Puts a frame of so many pieces onto the wire. */
+/* Puts a frame of this many pieces onto the wire. */
 static void send_pieces(struct queue *queue, struct xsk_buff_pool *pool, const struct xdp_desc *piece, u32 count)
 {
 	struct sk_buff *skb;

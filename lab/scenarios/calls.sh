@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: how many system calls a MiB takes with nginx and on each route, and how much of it passes through user space: no byte of a film on the kernel route; what kernel TLS without sendfile copies; how often who serves viewers sleeps for a disk, with sendfile alone, thread pools, aio and on each route
+# shows: how many system calls a MiB takes with nginx and on each route, and how many of its bytes pass through user space (none on the kernel route); how many bytes kernel TLS copies without sendfile; how often the thread that serves viewers sleeps for a disk, with sendfile alone, thread pools, aio and on each route
 # machines: plain
 # deadline: 600
 # shellcheck source=lab/guest/lab.bash

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: the lab sees kernel complaints: it fails a scenario that does nothing wrong but during which a warning is planted
+# shows: the lab notices kernel complaints: this scenario does nothing wrong, but the lab fails it because a warning is planted meanwhile
 # machines: plain
 # fails: the kernel complained: *WARNING: planted
 # shellcheck source=lab/guest/lab.bash

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: with tls.nic on or off, cards get everything that they take, from the film's own pages, and the server reads no byte of it; or nothing. When a card goes away, the server still serves
+# shows: with tls.nic on, cards get all connections that they accept, from the film's own pages, and the server reads no byte of it; with it off, they get none. When a card goes away, the server still serves
 # machines: plain
 # machines long: newest
 # deadline: 240

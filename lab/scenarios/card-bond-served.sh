@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: over a bond of cards that encrypt the kernel route keeps its keys: each card taken down in turn, every byte is right, and none is on a wire in clear
+# shows: over a bond of cards that encrypt, the kernel route does the encryption itself: each card is taken down in turn, every byte is right, and none is unencrypted on a wire
 # machines: plain
 # machines long: newest
 # deadline: 180

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: the fault because of which cards get no keys of connections over a bond: when the encrypting card is taken down by hand, the rest leaves in clear
+# shows: the kernel's fault because of which cards get no keys over a bond: when the encrypting card is taken down by hand, the rest leaves unencrypted
 # machines: plain
 # machines long: newest
 # deadline: 240

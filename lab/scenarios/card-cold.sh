@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: films that are not in memory, where a card encrypts: read into the page cache, sent by sendfile from there without a copy, and dropped from it once the viewer has them. The server reads no byte, and nothing of what was served stays in the page cache. What is requested again stays
+# shows: films that are not in memory, where a card encrypts, are read into the page cache, sent from there by sendfile without a copy, and dropped once the viewer has them. The server reads no byte, and no served byte stays in the page cache. Films that are requested again stay
 # machines: plain
 # machines long: newest
 # deadline: 300
@@ -42,15 +42,15 @@ settled
 kill -INT "$tracer"; wait "$tracer" || true
 left=$(cached_of 21 24)
 after=$(awk '/^Cached:/ { print $2 }' /proc/meminfo)
-say "4 films, $((4 * BYTES)) bytes: sent from the page cache $(metric sendfile_bytes_total), brought $(metric brought_bytes_total), for one viewer $(metric sent_once_bytes_total); read into the server $(read_bytes); left in the page cache $left"
-say "not brought: $(metric windows_not_brought_total) windows; the whole page cache grew by $((after - before)) KiB, of which $((4 * BYTES / 1024)) are the viewers' copies in memory"
+say "4 films, $((4 * BYTES)) bytes: sent from the page cache $(metric sendfile_bytes_total), read into it first $(metric brought_bytes_total), for one viewer $(metric sent_once_bytes_total); read into the server $(read_bytes); left in the page cache $left"
+say "not read into the page cache: $(metric windows_not_brought_total) windows; the whole page cache grew by $((after - before)) KiB, of which $((4 * BYTES / 1024)) are the viewers' copies in memory"
 expect "connections that the card got" "$(card_stat 0 tx_tls_ctx)" = 4
 expect "bytes that the kernel sent from the page cache" "$(metric sendfile_bytes_total)" = $((4 * BYTES))
 expect "bytes of these that were for one viewer" "$(metric sent_once_bytes_total)" = $((4 * BYTES))
 expect "bytes read into the server" "$(read_bytes)" = 0
 expect "bytes taken from a hot set" "$(metric read_hot_bytes_total)" = 0
 expect "bytes of films left in the page cache" "$left" '<=' "$whole"
-expect "growth of the whole page cache, in KiB, beside the viewers' copies" "$((after - before - (4 * BYTES + left) / 1024))" '<' 4096
+expect "growth of the whole page cache, in KiB, without the viewers' copies" "$((after - before - (4 * BYTES + left) / 1024))" '<' 4096
 sent=$(awk '/ sendfile(\(| resumed).* = [0-9]+$/ { sum += $NF } END { print sum + 0 }' /tmp/calls)
 largest=$(awk '/ (read|readv|pread64|preadv2?|write|writev|sendto|sendmsg)(\(| resumed).* = [0-9]+$/ && $NF > most { most = $NF } END { print most + 0 }' /tmp/calls)
 say "calls: $(awk '$2 != "<..." { sub(/\(.*/, "", $2); print $2 }' /tmp/calls | sort | uniq -c | sort -rn | awk '{ print $2, $1 }' | head -8 | paste -sd ',')"

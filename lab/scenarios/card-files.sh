@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a film is overwritten or replaced while a card reads its pages: no viewer gets a byte of another version, in spite of losses, and none of either is on the wire in clear
+# shows: a film is overwritten or replaced while a card reads its pages: no viewer gets a byte of another version, even with packet losses, and no byte of either version is unencrypted on the wire
 # machines: plain
 # machines long: newest
 # deadline: 300
@@ -34,8 +34,8 @@ expect "connections on the card, with another film's" "$(card_sessions 0)" = 2
 cp /library/film-011.mp4 "$LIBRARY/.new"; mv "$LIBRARY/.new" "$LIBRARY/film-004.mp4"
 cut_off film-004 file_removed
 card_is lose 0
-go_on film-005 "$witness" || wrong "the viewer of a film that nobody touched was cut off"
-cmp /tmp/got-film-005 /library/film-005.mp4 || wrong "the viewer of a film that nobody touched got other bytes"
+go_on film-005 "$witness" || wrong "the viewer of a film that was not changed was cut off"
+cmp /tmp/got-film-005 /library/film-005.mp4 || wrong "the viewer of a film that was not changed got other bytes"
 card_said 0
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a network card that takes frames in several pieces without copies (AF_XDP) sends films from where they were sealed or read: the server copies nothing into frames that lies in its buffers, and every byte is right in spite of losses and a link that goes down
+# shows: a network card that takes frames in several pieces without copies (AF_XDP) sends films from the buffers into which they were encrypted or read: the server copies none of those bytes, and every byte is right in spite of losses and a link that goes down
 # machines: newest
 # deadline: 300
 # shellcheck source=lab/guest/lab.bash

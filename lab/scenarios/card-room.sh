@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a card has room for 100 connections, and 200 viewers come: the card gets 100, the server encrypts the rest; each was offered and got what is counted, every byte is right, and none is on the wire in clear. When they have left, the card gets new ones
+# shows: a card has room for 100 connections, and 200 viewers come: the card gets 100, the server encrypts the others; all of them are counted rightly, every byte is right, and none is unencrypted on the wire. When these viewers have left, the card gets new ones
 # machines: plain
 # machines long: newest
 # deadline: 300

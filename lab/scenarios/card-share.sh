@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a card's share of new connections follows the card's own counters: it falls while much is lost behind the card, and comes back when nothing is. TLS 1.2 comes first for those who leave by the card, and for nobody else
+# shows: a card's share of new connections follows the card's own counters: it falls while much is lost after the card, and rises again when nothing is lost. TLS 1.2 comes first only for viewers who are served through the card
 # machines long: plain newest
 # deadline: 420
 # shellcheck source=lab/guest/lab.bash
@@ -21,7 +21,7 @@ NEXT=2
 viewer() { # CURL-ARGUMENTS...: another viewer of a MiB and a half, with all that curl offers: TLS 1.3 and 1.2
   elsewhere curl -sSk --interface "10.9.1.$NEXT" --range 0-1572863 "$@" "$S" | cmp -n 1572864 - "$FILM" || wrong "a film is not right"
   NEXT=$((NEXT + 1))
-  expect "viewers, of so many addresses" "$NEXT" '<' "$ADDRESSES"
+  expect "viewers, of all addresses" "$NEXT" '<' "$ADDRESSES"
 }
 
 # --- TLS 1.2 where a card takes it ---------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: with --silo disk and a card that encrypts for each silo, keys go to a card only once the first title is known: each connection gets the card of its first film's silo, whatever it requested before, and no film is on any wire in clear
+# shows: with --silo disk and a card that encrypts for each silo, a card gets keys only once the first title is known: each connection gets the card of its first film's silo, whatever it requested before, and no film is unencrypted on any wire
 # machines: four-nodes newest
 # deadline: 420
 # shellcheck source=lab/guest/lab.bash
@@ -89,7 +89,7 @@ done
 total=$((SILOS * CONNECTIONS))
 expect "connections that a card got, as the server counted" "$(got card)" = "$total"
 expect "connections that the CPU got" "$(got cpu)" = 0
-expect "connections of which nobody can say who got them" "$(got unclear)" = 0
+expect "connections that cannot be assigned to a card" "$(got unclear)" = 0
 expect "connections of the kernel route" "$(routed kernel)" = "$total"
 expect "moves" "$(metric connections_moved_total)" '>' 0
 say "$total connections, $(metric connections_moved_total) moves"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a card that encrypts, in a VRF: whether a connection leaves by it is found by the VRF's routes, not by those of the main table, so the card gets the keys; every byte is right, and none is on the wire in clear
+# shows: a card that encrypts, in a VRF: the server looks up in the VRF's routes, not in the main table, whether a connection leaves by this card, so the card gets the keys; every byte is right, and none is unencrypted on the wire
 # machines: plain
 # machines long: newest
 # deadline: 180

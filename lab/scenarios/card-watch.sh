@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a viewer whose path loses much has to reconnect, and the server encrypts its next connection: recognised by its ticket, even at another address, else by its address; others stay with the card; no byte of the film is on the wire in clear
+# shows: a viewer with many losses on his path has to reconnect, and the server encrypts his next connection. It recognises him by his ticket, even at another address, or else by his address. Other viewers stay with the card; no byte of the film is unencrypted on the wire
 # machines: plain
 # machines long: newest
 # deadline: 300

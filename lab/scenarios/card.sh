@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a network card encrypts the connections that it takes and nothing else, every byte is right in spite of losses, refusals and changes of the link, and no byte of a film is on the wire in clear
+# shows: a network card encrypts the connections that it accepts and nothing else, every byte is right in spite of losses, refusals and changes of the link, and no byte of a film is unencrypted on the wire
 # machines: plain
 # machines long: newest
 # deadline: 420

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: fullbore doctor on a real kernel with four nodes, and as a user who may read little: it ends well, and each fault that is made is found, and no longer once it is mended
+# shows: fullbore doctor on a real kernel with four nodes, also as a user who may read little: it ends with the right exit code, finds each planted fault, and no longer reports it after its repair
 # machines: four-nodes
 # deadline: 120
 # shellcheck source=lab/guest/lab.bash
@@ -50,7 +50,7 @@ must_not_find scheduler
 CODE=0
 chmod o+rx / # the guest's files came from a folder for root alone
 su -s /bin/sh nobody -c 'fullbore doctor --json' >/tmp/diagnosis.json 2>/tmp/doctor.err || CODE=$?
-expect "exit code as nobody" "$CODE" '<=' 1
+expect "exit code as the user nobody" "$CODE" '<=' 1
 tr -d '\n' </tmp/diagnosis.json >/tmp/diagnosis
-grep -q '"version": *1' /tmp/diagnosis || wrong "as nobody there is no diagnosis: $(cat /tmp/doctor.err)"
-grep -q 'health of disks.*run it as root' /tmp/diagnosis || wrong "as nobody the disks' health is known: $(cat /tmp/diagnosis)"
+grep -q '"version": *1' /tmp/diagnosis || wrong "the user nobody gets no diagnosis: $(cat /tmp/doctor.err)"
+grep -q 'health of disks.*run it as root' /tmp/diagnosis || wrong "the user nobody should not see the disks' health: $(cat /tmp/diagnosis)"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a disk fails, flickers, is slow or hangs under its viewers: those of another disk are not affected, no byte is wrong, and all is served again when it is back
+# shows: a disk fails, flickers, is slow or hangs under its viewers: viewers of another disk are not affected, no byte is wrong, and the disk's films are served again when it is back
 # machines: plain/userspace
 # deadline: 240
 # shellcheck source=lab/guest/lab.bash
@@ -7,7 +7,7 @@
 
 S=http://127.0.0.1:8080
 ROUTE=${LAB_ROUTE:-userspace}
-HANG_SECONDS=$((LAB_LONG ? 30 : 3)) # at least; what is tried meanwhile takes longer
+HANG_SECONDS=$((LAB_LONG ? 30 : 3)) # at least, because the checks meanwhile take longer
 LIBRARY=/tmp/films
 HUNG=(010 011 012 013 014 015 016 017 018 019 020 021 022 023 024 025 026 027 028 029)
 
@@ -61,7 +61,7 @@ cmp /tmp/got-film-004 /library/film-004.mp4
 if curl -s --fail -o /dev/null "$S/bad/film-005.mp4"; then wrong "a film was served from a disk that fails"; fi # by 500, or cut off
 disk_becomes linear /dev/nvme0n1 0
 forget_all
-settled # it is opened anew within a second
+settled # the server opens the disk again within a second
 for film in 003 005; do same_as "/library/film-$film.mp4" "$S/bad/film-$film.mp4"; done
 say "it failed, and its films are served again: $(ended file_io) connections ended"
 
@@ -106,7 +106,7 @@ disk_becomes linear /dev/nvme0n1 0
 
 # --- it hangs ----------------------------------------------------------------------------------------------------------------------
 
-# Meanwhile a server is told to stop, with a viewer on each disk.
+# Meanwhile a server with a viewer on each disk gets the signal to stop.
 printf 'drain_seconds = 4\n' >/tmp/drains.toml
 (exec fullbore serve "$LIBRARY" --config /tmp/drains.toml --state /tmp/state --admin 127.0.0.1:0 --route "$ROUTE" --tls off --workers 1 --listen 127.0.0.1:8081) >/tmp/drains.log 2>&1 &
 DRAINS=$!

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: frames go both ways between network cards that read and write the server's memory themselves (AF_XDP, zero copy)
+# shows: frames go both ways between network cards that read and write the server's memory directly (AF_XDP, zero copy)
 # machines: wire
 # tests: stack/frames
 # deadline: 200

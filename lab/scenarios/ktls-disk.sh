@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: on the kernel route films come from where disk policy and heat say, and plain HTTP goes by sendfile
+# shows: on the kernel route, disk policy and a film's heat decide from where the film is read, and plain HTTP uses sendfile
 # machines: plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -14,7 +14,7 @@ view() { # FILM CURL-ARGUMENTS...: only the server reads the film before it is s
 }
 right() { cmp /tmp/got "/library/$1" || wrong "the bytes of $1 are not right"; }
 
-# --- what is not worth memory is read past the page cache and sealed from the buffer ----------------------------------------------
+# --- films that are not worth memory are read past the page cache and encrypted from the buffer ----------------------------------------------
 for policy in direct once; do
   serve --route kernel --disk "$policy" --listen 127.0.0.1:8443
   view film-011.mp4; right film-011.mp4
@@ -27,22 +27,22 @@ for policy in direct once; do
   stopped
 done
 
-# --- what is worth memory and not there is brought there through the ring ----------------------------------------------------------
+# --- films that are worth memory and not in it are read into it through the ring ----------------------------------------------------------
 serve --route kernel --disk cached --listen 127.0.0.1:8443
 view film-014.mp4; right film-014.mp4
 settled
-say "cached: brought $(metric brought_bytes_total), sendfile $(metric sendfile_bytes_total)"
+say "cached: read into memory $(metric brought_bytes_total), sendfile $(metric sendfile_bytes_total)"
 expect "bytes of a cold film sent from the page cache" "$(metric sendfile_bytes_total)" = 4194304
-expect "bytes that were brought there" "$(metric brought_bytes_total)" '>' 0
+expect "bytes that were read into memory" "$(metric brought_bytes_total)" '>' 0
 stopped
 
-# --- by heat: the first viewer's film leaves nothing in memory, the second viewer's is brought there, the third one's is there -----
+# --- by heat: the first viewer's film leaves nothing in memory, the second viewer's is read into it, the third viewer's is in it already -----
 serve --route kernel --workers 1 --listen 127.0.0.1:8443
 numbers() { settled; echo "$(metric read_direct_bytes_total) $(metric brought_bytes_total) $(metric sendfile_bytes_total)"; }
 view film-013.mp4; first=$(numbers); right film-013.mp4
 view film-013.mp4; second=$(numbers); right film-013.mp4
 get -o /tmp/got "$S/film-013.mp4"; third=$(numbers); right film-013.mp4
-say "auto: read past the page cache, brought there, sent from there: $first; then $second; then $third"
+say "auto: read past the page cache, read into it, sent from it: $first; then $second; then $third"
 expect "bytes that the first viewer left in memory" "${first#* }" is "0 0"
 expect "bytes that the second viewer's film was read past memory" "$((${second%% *} - ${first%% *}))" '<' 2097152
 expect "bytes sent from memory to the second and third viewers" "${third##* }" '>' $((6 << 20))

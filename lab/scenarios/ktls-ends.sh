@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: viewers of the kernel route who alert, break off, vanish or stay to the end while their film is sent: each end is orderly and counted, other viewers are not affected
+# shows: on the kernel route, viewers send an alert, break off, vanish or stay to the end while their film is sent: each end is orderly and counted, and other viewers are not affected
 # machines: plain newest
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -43,7 +43,7 @@ changed_request() { # a second request that contains the byte, when the first on
 rm /tmp/got
 crossing up 3000
 openssl s_client -quiet -ign_eof -tls1_3 -connect 127.0.0.1:8444 < <(changed_request) >/tmp/got 2>/tmp/said || true
-grep -q 'alert number 20' /tmp/said || wrong "openssl was told no alert: $(cat /tmp/said)"
+grep -q 'alert number 20' /tmp/said || wrong "openssl got no alert: $(cat /tmp/said)"
 tail -c 4194304 /tmp/got | cmp - /library/film-001.mp4 || wrong "the film before the alert is not whole"
 eventually 30 has_ended bad_record_mac 1
 wait "$CROSSING" || true
@@ -74,7 +74,7 @@ kill -TERM "$SERVER"
 turns_away() { ! curl -sk --max-time 5 -o /dev/null "$S/empty.mp4"; }
 eventually 30 turns_away
 wait "$idle" || true
-if grep -E 'unexpected eof|errno' /tmp/idle; then wrong "who was between two films was told no goodbye"; fi
+if grep -E 'unexpected eof|errno' /tmp/idle; then wrong "a viewer between two films got no close_notify"; fi
 go_on witness "$witness" || wrong "a viewer lost its connection although the server was draining: $(cat /tmp/said-witness)"
 cmp /tmp/got-witness /library/film-010.mp4 || wrong "the bytes of a drained viewer are not right"
 wait "$SERVER" || wrong "the server did not end with 0 after draining"

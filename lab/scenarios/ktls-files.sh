@@ -54,8 +54,8 @@ cut_off film-012 file_changed
 exec 7>&-
 say "open for writing elsewhere: $(metric windows_not_held_total) windows read into buffers"
 
-go_on film-007 "$witness" || wrong "the viewer of a film that nobody touched was cut off"
-cmp /tmp/got-film-007 /library/film-007.mp4 || wrong "the viewer of a film that nobody touched got other bytes"
+go_on film-007 "$witness" || wrong "the viewer of a film that was not changed was cut off"
+cmp /tmp/got-film-007 /library/film-007.mp4 || wrong "the viewer of a film that was not changed got other bytes"
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped
 expect "sockets that the kernel still seals for" "$(tls_stat TlsCurrTxSw)" = 0

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: on the kernel route keys change in the middle of a film, by the viewer's request and by count; many and long requests are answered; forbidden messages end with their alert
+# shows: on the kernel route, keys change in the middle of a film, at the viewer's request and after a number of records; many long requests are answered; forbidden messages are answered with the right alert
 # machines: plain newest
 # deadline: 200
 # tests: serving
@@ -24,7 +24,7 @@ serve_with() { # NAME VALUE: of [tls]; slow enough that a film takes two seconds
 view_and_type() { # FILM COMMAND...
   local film=$1 command typed=0; shift
   : >/tmp/got; : >/tmp/said; rm -f /tmp/ended
-  # shellcheck disable=SC2094 # what openssl writes is what is waited for
+  # shellcheck disable=SC2094 # the loop waits for the text that openssl writes
   { printf 'GET /%s HTTP/1.1\r\nHost: h\r\n\r\n' "$film"
     eventually 20 grep -aq 'HTTP/1.1 200' /tmp/got # openssl takes a line as a command only if it reads it separately
     for command in "$@"; do echo "$command"; typed=$((typed + 1)); ended_or taken "$typed"; done

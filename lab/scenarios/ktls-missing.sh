@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: without kernel TLS the kernel route is refused with a message and auto serves; a module or cipher that is missing later costs a connection its route and nothing else
+# shows: without kernel TLS, the server refuses the kernel route with a message, and auto serves; if a module or cipher is missing later, a connection only loses this route
 # machines: plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: kernel route with TLS: viewers who keep their connections, and new ones, notice nothing of five upgrades, and with each new server the kernel encrypts
+# shows: the kernel route with TLS over five upgrades: viewers who keep their connections, and new viewers, notice nothing, and the kernel encrypts with each new server
 # machines: newest plain
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash

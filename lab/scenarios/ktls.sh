@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: on the kernel route every byte is right for each version and cipher, the kernel seals, and no byte of a film is read by the server
+# shows: on the kernel route every byte is right for each version and cipher, the kernel encrypts, and the server reads no byte of a film
 # machines: plain newest
 # machines long: trixie
 # shellcheck source=lab/guest/lab.bash
@@ -59,7 +59,7 @@ expect "connections that the kernel sealed for" "$sealed" = $((2 * 5 + 4 * 2 + 2
 expect "the same, as the server says" "$(metric 'kernel_tls_events_total{event="TlsTxSw"}')" = "$sealed"
 settled
 films_bytes=$((2 * (2 * FILM_BYTES + 2000000 + 500000) + 4 * (FILM_BYTES + 500000) + 2 * (FILM_BYTES + 2000000)))
-say "sendfile $(metric sendfile_bytes_total) bytes, brought $(metric brought_bytes_total), read $(metric read_cached_bytes_total) + $(metric read_resident_bytes_total)"
+say "sendfile $(metric sendfile_bytes_total) bytes, read into memory $(metric brought_bytes_total), read $(metric read_cached_bytes_total) + $(metric read_resident_bytes_total)"
 expect "bytes of films sent by the kernel" "$(metric sendfile_bytes_total)" '>=' "$films_bytes"
 for way in resident cached once direct; do expect "bytes read into the server ($way)" "$(metric "read_${way}_bytes_total")" = 0; done
 expect "windows that were not held" "$(metric windows_not_held_total)" = 0

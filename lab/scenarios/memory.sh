@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: 200 viewers of a library four times as large as memory: memory is stable, nothing is killed, titles in demand stay
+# shows: 200 viewers of a library four times as large as memory: memory use is stable, no process is killed, and titles in demand stay in memory
 # machines: small/userspace small/kernel
 # machines long: small-trixie/userspace small-trixie/kernel small-newest/userspace small-newest/kernel
 # deadline: 240
@@ -74,7 +74,7 @@ watched() { # POLICY REQUESTS: checks that hold wherever bytes come from
   expect "faults" "$(metric tasks_panicked_total)" = 0
 }
 
-what_many_ask_for_stays() { # Not to the last byte: each worker learns on its own what is requested.
+what_many_ask_for_stays() { # Not every byte stays, because each worker learns by itself which titles are requested.
   local before share
   before=$(ways)
   same_as /library/film-000.mp4 "$S/film-000.mp4"

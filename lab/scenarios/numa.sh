@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: four nodes are there, each with its CPU, memory, disk and network card; viewers are served from any of the disks, on each route, by the node of the card on which they arrive and from its memory, or from that of the disk's node; what a receiver sees of moves; with --silo disk no byte from a disk is sent by another silo
+# shows: four nodes are found, each with its CPU, memory, disk and network card; viewers are served from any of the disks, on each route, by the node of the card on which they arrive and from its memory, or from the memory of the disk's node; the moves that a receiver notices; with --silo disk no byte from a disk is sent by another silo
 # machines: four-nodes
 # deadline: 600
 # shellcheck source=lab/guest/lab.bash

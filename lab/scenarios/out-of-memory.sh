@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: a control group of version 2 pays for socket buffers, too: with 300 slow viewers it fills up, the server refuses and waits, and is not killed
+# shows: a control group of version 2 also counts socket buffers: 300 slow viewers fill it, and the server refuses and waits, and is not killed
 # machines: newest
 # machines long: plain
 # deadline: 600

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: which port of a bond sends: with LACP the hash alone, in spite of marks, queue_id and XPS; balance-rr and active-backup obey queue_id
+# shows: which port of a bond sends: with LACP only the hash decides, in spite of marks, queue_id and XPS; balance-rr and active-backup follow queue_id
 # machines: plain newest
 # deadline: 200
 # shellcheck source=lab/guest/lab.bash

@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: one address over four ports, each on a node of its own: by network at least 99% of the bytes leave by the port of arrival, by disk by the port of the disk's node, and when a link goes down in the middle of films every byte arrives over the others
+# shows: one address over four ports, each on its own node: with --silo network at least 99% of the bytes leave by the port of arrival, with --silo disk by the port of the disk's node, and when a link goes down in the middle of films every byte arrives over the others
 # machines: four-nodes
 # deadline: 450
 # shellcheck source=lab/guest/lab.bash
@@ -139,7 +139,7 @@ total=0
 for port in "${PORTS[@]}"; do
   came=$(arrived_on "$(silo_of "$port")") left=$(since "$port") total=$((total + came))
   say "by network, eth$port on node ${NODE[port]}: $came bytes of films for connections that came in by it, $left bytes left by it"
-  # TLS and TCP add 0.7%. What is missing left by a wrong port, and what is above that came from one.
+  # TLS and TCP add 0.7%. Missing bytes left by a wrong port, and bytes above that came from one.
   expect "bytes that left by eth$port" "$left" '>=' "$came"
   expect "bytes that left by eth$port" "$left" '<=' $((came * 1017 / 1000))
 done

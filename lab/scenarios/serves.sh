@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: every byte is right over TLS 1.2, TLS 1.3 and plain HTTP, and a server that is told to stop drains
+# shows: every byte is right over TLS 1.2, TLS 1.3 and plain HTTP, and a server that gets the signal to stop drains
 # machines: plain trixie newest
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
@@ -26,7 +26,7 @@ asked_for() { # URL CURL-ARGUMENTS...
   same_as /tmp/two "$@" "$url/film-007.mp4" "$url/film-008.mp4"
   get --range 10-19,3000000-3000009 "$@" "$url/film-007.mp4" >/tmp/parts
   grep -aiq "content-range: bytes 3000000-3000009/4194304" /tmp/parts || wrong "several ranges came without their second part"
-  expect "status of what is not there" "$(curl -sk -o /dev/null -w '%{http_code}' "$@" "$url/nothing.mp4")" is 404
+  expect "status of a missing file" "$(curl -sk -o /dev/null -w '%{http_code}' "$@" "$url/nothing.mp4")" is 404
 }
 
 for policy in auto cached direct once; do
@@ -45,7 +45,7 @@ for policy in auto cached direct once; do
     say "once: $(metric read_once_bytes_total) bytes read, of which $left of 1024 pages are in the page cache"
     expect "bytes read by RWF_DONTCACHE" "$(metric read_once_bytes_total)" '>=' 4194304
     expect "bytes read past the page cache instead" "$(metric read_direct_bytes_total)" = 0
-    # Pages that two windows in flight use at once may stay: a folio is evicted only if nobody uses it at that moment.
+    # Pages that two windows in flight use at once may stay: a folio is evicted only if it is not in use at that moment.
     expect "pages that reading once left behind" "$left" '<' 256
     cmp /tmp/got "$FILM"
     expect "pages that are there after a reading of another kind" "$(pages_cached "$FILM")" '>' 768
@@ -70,7 +70,7 @@ eventually 30 [ -s /tmp/slow ]
 kill -TERM "$SERVER"
 turns_away() { ! curl -sk --max-time 5 -o /dev/null "$S/empty.mp4"; }
 eventually 30 turns_away
-wait "$viewer" || wrong "the viewer that was being served when the server was told to stop lost its connection"
+wait "$viewer" || wrong "the viewer that was being served when the server got the signal to stop lost its connection"
 cmp -s /tmp/slow /library/film-010.mp4 || wrong "the bytes of a drained viewer are wrong"
 wait "$SERVER" || wrong "the server did not end with 0 after draining"
 say "drained: a viewer in the middle of a film got all of it"

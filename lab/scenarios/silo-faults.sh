@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: on four nodes, with --silo network and disk, a disk that fails with EIO ends the viewers of its own films and no other: those of the other three nodes' disks go on to the last byte, new ones are served over each card, and all is served when the disk is back
+# shows: on four nodes, with --silo network and disk, a disk that fails with EIO ends the viewers of its own films only: films on the other three nodes' disks continue to the last byte, new viewers are served over each card, and the failed disk's films are served again when it is back
 # machines long: four-nodes
 # deadline long: 600
 # shellcheck source=lab/guest/lab.bash
@@ -21,7 +21,7 @@ SECTORS=$(cat "/sys/block/nvme${BAD}n1/size")
 umount "/library/node$BAD"
 dmsetup create bad --noudevsync --noudevrules --readonly --table "0 $SECTORS linear /dev/nvme${BAD}n1 0"
 mount -o ro,noatime "/dev/dm-$(dmsetup info -c --noheadings -o minor bad)" "/library/node$BAD"
-mkdir /films # what is right, whatever becomes of that disk
+mkdir /films # correct copies, to compare with, whatever happens to that disk
 mount -o ro,noatime "/dev/nvme0n1" /films
 disk_becomes() { # TARGET ARGUMENTS...
   dmsetup suspend --noudevsync --nolockfs --noflush bad
@@ -71,7 +71,7 @@ through_the_failure() { # SILO
     cmp "/tmp/got-${viewer% *}" "/films/film-${viewer:0:3}.mp4" || wrong "a film of another silo's disk is not right: $viewer ($SILO)"
   done
   disk_becomes linear "/dev/nvme${BAD}n1" 0
-  settled # it is opened anew within a second
+  settled # the server opens the disk again within a second
   served_over_each_card "$BAD"
   say "--silo $SILO: the disk of node $(node_of_disk "$BAD") failed under 4 viewers and took $(ended file_io) connections, its own; 4 viewers of other disks got every byte, and so did 12 new ones; $(metric connections_moved_total) moves"
   expect "connections that a disk ended" "$(ended file_io)" '<=' 5 # four, and the one that asked meanwhile

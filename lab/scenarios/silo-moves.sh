@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: where the kernel keeps what belongs to a connection that has moved to its disk's node: the memory for what it sends, its queue at the card and in the pacer, and the CPU that handles its acknowledgements, with receive flow steering and without
+# shows: where the kernel keeps the parts of a connection that has moved to its disk's node: the memory for sent data, its queue at the card and in the pacer, and the CPU that handles its acknowledgements, with receive flow steering and without
 # machines long: four-nodes
 # deadline long: 600
 # shellcheck source=lab/guest/lab.bash

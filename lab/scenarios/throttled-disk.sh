@@ -30,7 +30,7 @@ CONTROL=$!
 eventually 60 grep -q '^ready ' /tmp/control.log
 
 # A viewer of each resident title on each server, at a rate that both hold easily. Sets `beside` and `control`, the mean seconds from request
-# to last byte, and `share`, how much of their rate viewers beside cold ones keep. Viewers of both begin in turn, and after their handshakes,
+# to last byte, and `share`, the part of their rate that viewers with cold ones keep. Viewers of both begin in turn, and after their handshakes,
 # so that the order gives no advantage.
 watch() {
   local film port viewers=()
@@ -101,11 +101,11 @@ resident=$(($(resident_bytes) - resident_before))
 read -r waits waits_ms others_ms processor_ms < <(echo "$waits_before $(worker_waits)" | awk '{ print $5 - $1, $6 - $2, $7 - $3, $8 - $4 }')
 bringing=$(sort -n /tmp/budget | tail -n 1)
 
-say "$ROUTE, --disk $policy: viewers of resident titles took $beside s beside 45 cold ones, $control s at the same time from a server without cold ones"
+say "$ROUTE, --disk $policy: viewers of resident titles took $beside s with 45 cold ones, $control s at the same time from a server without cold ones"
 say "cold viewers: $got bytes in $seconds s from a disk of $DISK_BYTES_PER_SECOND bytes/s; $began_count of 45 had begun"
 say "the worker slept $waits times for a disk, $waits_ms ms in all, $others_ms ms for something else that cannot be interrupted; it waited $processor_ms ms for a processor"
-say "sessions waited for a buffer $(metric buffer_waits_total) times; at most $bringing bytes were on their way into the page cache; windows not brought: $(metric windows_not_brought_total)"
-expect "rate of resident viewers beside cold ones, as a share of what they get without" "$share" '>=' 0.9
+say "sessions waited for a buffer $(metric buffer_waits_total) times; at most $bringing bytes were on their way into the page cache; windows not read into it: $(metric windows_not_brought_total)"
+expect "rate of resident viewers with cold ones, as a share of what they get without" "$share" '>=' 0.9
 expect "resident titles came from memory, bytes" "$resident" '>=' $((watched * ${#RESIDENT[@]} * RESIDENT_BYTES * 9 / 10))
 expect "cold viewers that had begun" "$began_count" '>' 0
 # Linux 7.2 was seen to let through twice as much.
@@ -119,7 +119,7 @@ all_have_left() { [ "$(metric connections)" = 0 ]; }
 echo "$(cat /sys/block/nvme0n1/dev) rbps=max" >/sys/fs/cgroup/slow/io.max # reads that were requested still complete
 eventually 60 all_have_left
 settled
-expect "bytes on their way into the page cache when nobody watches" "$(metric bringing_bytes)" = 0
+expect "bytes on their way into the page cache without viewers" "$(metric bringing_bytes)" = 0
 expect "faults" "$(metric tasks_panicked_total)" = 0
 stopped
 kill "$CONTROL"

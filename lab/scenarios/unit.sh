@@ -1,5 +1,5 @@
 #!/bin/bash
-# shows: the packaged systemd unit under a real systemd: a library of root's is sent by the kernel, a key of root's is read, a reload is an upgrade, restart, stop
+# shows: the packaged systemd unit under a real systemd: the kernel sends a library that belongs to root, the server reads a key that belongs to root, a reload is an upgrade, and restart and stop work
 # machines: plain newest
 # with: systemd
 # deadline: 600
@@ -38,7 +38,7 @@ capabilities() { awk -v set="Cap$1:" '$1 == set { print $2 }' "/proc/$SERVER/sta
 leases() { awk '$2 == "LEASE"' /proc/locks | wc -l; }
 has_cachestat() { [ "$(printf '%s\n6.5\n' "$(uname -r)" | sort -V | head -n 1)" = 6.5 ]; }
 
-# --- speed, told by counts -----------------------------------------------------------------------------------------------------
+# --- speed, shown by counts -----------------------------------------------------------------------------------------------------
 
 say "systemd $(systemctl --version | awk 'NR == 1 { print $2 }')"
 SERVE_PLAIN="ExecStart=/usr/local/bin/fullbore serve /srv/video --listen [::]:80 --tls off --state /var/lib/fullbore --access-log /var/log/fullbore/access.log"
@@ -51,7 +51,7 @@ say "$(metric sendfile_bytes_total) bytes sent by the kernel, $(leases) leases, 
 expect "bytes that the kernel sent by itself" "$(metric sendfile_bytes_total)" = 4194304
 expect "windows that were not held" "$(metric windows_not_held_total)" = 0
 expect "leases" "$(leases)" '>' 0
-expect "lacks that are told" "$(grep -c '^lacking ' "$SAID" || true)" = "$(has_cachestat && echo 0 || echo 1)"
+expect "reported lacks" "$(grep -c '^lacking ' "$SAID" || true)" = "$(has_cachestat && echo 0 || echo 1)"
 has_cachestat || grep -q '^lacking   cachestat: this kernel has no cachestat' "$SAID" || wrong "it does not say what an old kernel lacks"
 expect "lines in the access log" "$(wc -l </var/log/fullbore/access.log)" = 1
 
@@ -70,7 +70,7 @@ same_as "$FILM" http://localhost/film-007.mp4
 expect "bytes that the kernel sent by itself" "$(metric sendfile_bytes_total)" = 0
 expect "leases" "$(leases)" = 0
 grep -q '^lacking   read leases: .*belongs to another user' "$SAID" || wrong "it does not say that it has no leases"
-grep -q '^lacking   page cache: .*belongs to another user' "$SAID" || wrong "it does not say that it is not told what is in memory"
+grep -q '^lacking   page cache: .*belongs to another user' "$SAID" || wrong "it does not report that it cannot see what is in memory"
 if grep '^route ' "$SAID" | grep -q sendfile; then wrong "it claims to use sendfile"; fi
 
 # --- marks, by which routes choose a port: with the guide's drop-in --------------------------------------------------------------
@@ -127,14 +127,14 @@ cmp /tmp/got-watching "$FILM" || wrong "the viewer who was there before the relo
 has_ended_process() { [ ! -e "/proc/$OLD" ]; }
 eventually 60 has_ended_process
 expect "state after the old process has ended" "$(systemctl show -P ActiveState fullbore)" is active
-serves_with second || wrong "nobody serves after the old process has ended"
+serves_with second || wrong "no server answers after the old process has ended"
 
 # A configuration that cannot be served is refused, and the server goes on.
 drop_in wrong ExecReload= "ExecReload=/usr/local/bin/fullbore upgrade /no/such/library --listen [::]:443 --state /var/lib/fullbore"
 systemctl daemon-reload
 if systemctl reload fullbore; then wrong "a reload with a missing library succeeds"; fi
 expect "the main process after a failed reload" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
-serves_with second || wrong "nobody serves after a failed reload"
+serves_with second || wrong "no server answers after a failed reload"
 # Scripts tell by the exit code, as docs/operate.md says, whether a restart is the only way.
 reload_ended_with() { [[ $(systemctl show -P ExecReload fullbore) == *status="$1"[!0-9]* ]]; }
 reload_ended_with 1 || wrong "the exit code of the failed reload: $(systemctl show -P ExecReload fullbore)"
