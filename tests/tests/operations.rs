@@ -232,7 +232,7 @@ fn metrics_are_text_that_prometheus_reads() {
             let known = typed.contains(name) || of_many.is_some_and(|name| typed.contains(name));
             assert!(known, "{line} comes before its TYPE");
             assert!(has_sound_labels(series), "{line}");
-            assert!(seen.insert(series.to_owned()), "{series} is told twice");
+            assert!(seen.insert(series.to_owned()), "{series} is reported twice");
         }
     }
     assert!(text.ends_with('\n'));
@@ -439,7 +439,7 @@ fn what_others_name_steers_nobody_s_terminal() {
     assert!(lines.contains("film\\u009b2J\\u202e4pm"), "{lines}");
     let said = [server.stdout.lines(), server.stderr.lines()].concat();
     let titles = said.iter().filter(|line| line.starts_with("title "));
-    assert_eq!(titles.count(), 1, "what nobody can request is not listed");
+    assert_eq!(titles.count(), 1, "a file that cannot be requested is not listed");
     for line in said.iter().map(String::as_str).chain(lines.lines()) {
         let steers = |letter: char| letter.is_control() || letter == '\u{202e}';
         assert!(!line.contains(steers), "{line:?}");

@@ -43,7 +43,7 @@ test("./run fleet: its page drains a node, and its viewers leave", async () => {
     const busiest = async () => (await fleet.nodes()).sort((one, other) => other.connections - one.connections)[0];
     const patience = Date.now() + LEAVES_MS;
     while ((await busiest()).connections < 4) {
-      assert.ok(Date.now() < patience, "nobody watches");
+      assert.ok(Date.now() < patience, "no viewer watches");
       await page.waitForTimeout(1000);
     }
     const { name } = await busiest();

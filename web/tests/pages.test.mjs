@@ -300,7 +300,7 @@ test("where a token is required, its page plays, and only that", async () => {
   }
 });
 
-test("what is not there is said, with what to do", async () => {
+test("a missing title gives a message with advice", async () => {
   await as({}, async (viewer, page) => {
     await page.goto(`${server.url}-/watch/nothing`);
     await page.getByRole("heading", { name: "This title does not exist." }).waitFor();

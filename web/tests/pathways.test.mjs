@@ -91,7 +91,7 @@ for (const engine of ENGINES) {
     });
   }
 
-  test(`${engine}: when all servers are gone for a while, the viewer is told and goes on afterwards`, async () => {
+  test(`${engine}: when all servers are gone for a while, the viewer sees a message and continues afterwards`, async () => {
     const viewer = await Viewer.arrive({ storage: { engine } });
     await viewer.during(async () => {
       await watch(viewer);

@@ -140,7 +140,7 @@ fn alpn_names_are_proved_where_viewers_connect_and_without_another_port() {
         assert!(watch(&server, "other.example.org", &root).is_err());
         // Pebble checks each name several times.
         assert!(server.counter("connections_ended_total{reason=\"acme_proof\"}") >= 3);
-        assert!(TcpStream::connect(pebble.http()).is_err(), "nobody listens there");
+        assert!(TcpStream::connect(pebble.http()).is_err(), "no program listens there");
         // With nothing to prove, the protocol is not spoken.
         let ran = as_authority(&server, domains[0]);
         assert!(ran.stderr.contains("no application protocol"), "{}", ran.stderr);

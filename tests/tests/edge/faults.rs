@@ -190,7 +190,10 @@ fn an_origin_has_sixty_four_requests_at_once_however_slow_their_bodies_are() {
         server.wait_for_news();
         server.counter("edge_waiting") == FILMS as u64 - 64 - 30
     });
-    assert!(Plain::connect(server.address).fetch("/good").body == *good, "a hit waits for nobody");
+    assert!(
+        Plain::connect(server.address).fetch("/good").body == *good,
+        "a hit waits for no other request"
+    );
     // The helper has checked the others, found no place, and continues: it answers questions that came after them.
     for _ in 0..20 {
         assert!(Plain::connect(server.address).fetch("/asked").body == *asked);

@@ -60,7 +60,7 @@ fn two_viewers_at_once_never_get_the_same_answer() {
     let mut answers: Vec<_> = answers.collect();
     answers.sort();
     answers.dedup();
-    assert_eq!(answers.len(), 40, "somebody got what another one got");
+    assert_eq!(answers.len(), 40, "two viewers got the same answer");
 }
 
 #[test]

@@ -34,7 +34,11 @@ fn tokens_are_checked_first_and_are_no_part_of_the_cache() {
     let signed = sign(&key, "films/a.mp4 --expires 1h");
     assert_eq!(viewer.fetch("/films/a.mp4").status, 403);
     assert_eq!(viewer.fetch(&signed.replace("a.mp4", "b.mp4")).status, 403, "another film");
-    assert_eq!(viewer.fetch("/films/none.mp4").status, 403, "nobody learns what is there");
+    assert_eq!(
+        viewer.fetch("/films/none.mp4").status,
+        403,
+        "the answer shows no viewer which files exist"
+    );
     assert!(origin.seen().is_empty(), "the origin hears only of viewers who may");
     let others = [
         "films/a.mp4 --expires 2h",

@@ -173,7 +173,7 @@ fn one_stands_still(fleet: &Fleet, seat: &Seat) {
     assert_eq!(get(&format!("{}/play/film/master.m3u8", seat.url())).0, 200);
     let drained = fleet.control_at(&seat.admin(), &["drain", "node-1", "--reason", "a try"]);
     assert!(drained.status.success(), "{}", String::from_utf8_lossy(&drained.stderr));
-    until("the other gateway to send nobody to it", || {
+    until("the other gateway to send no viewer to it", || {
         !route_at(&seat.url()).contains(&"node-1".to_owned())
     });
     // Long enough to notice that time has passed.
@@ -181,7 +181,7 @@ fn one_stands_still(fleet: &Fleet, seat: &Seat) {
     std::thread::sleep(Duration::from_secs(4).saturating_sub(stopped.elapsed()));
     fleet.gateway.signal(Signal::CONT);
     fleet.gateway.stderr.wait_for("this gateway did not run for");
-    until("it to send nobody there either", || {
+    until("it to send no viewer there either", || {
         let route = fleet.route();
         !route.is_empty() && !route.contains(&"node-1".to_owned())
     });
@@ -234,8 +234,8 @@ fn one_knows_no_better(fleet: &mut Fleet, seat: &Seat, addresses: &[String]) {
     for node in &fleet.nodes[1..] {
         node.agent.stderr.wait_for(&format!("{}: the gateway answers again", seat.machines()));
     }
-    until("it to send nobody anywhere", || route_at(&seat.url()).is_empty());
-    assert!(is_gone(fleet), "a node has brought it back: {:?}", second.stderr.lines());
+    until("it to send no viewer anywhere", || route_at(&seat.url()).is_empty());
+    assert!(is_gone(fleet), "a node has restored it: {:?}", second.stderr.lines());
     assert!(addresses.iter().all(|address| get(address).0 == 404), "{addresses:?}");
 }
 

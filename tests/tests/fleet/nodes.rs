@@ -61,7 +61,7 @@ pub(crate) fn users_of(ran: &Ran, name: &str) -> u64 {
 pub(crate) fn check_elsewhere(ran: &Ran, lost: &str) {
     let pathway = &ran.figures["pathways"][lost];
     let number = |name: &str| pathway[name].as_u64().unwrap_or(0);
-    assert!(users_of(ran, lost) > 0, "nobody was on {lost}: {}", ran.figures);
+    assert!(users_of(ran, lost) > 0, "no viewer was on {lost}: {}", ran.figures);
     let left = number("sessions_that_left_it");
     assert_eq!(left, users_of(ran, lost), "they never got away from {lost}: {pathway}");
     assert!(number("segments_elsewhere_min") >= 10, "{lost}: {pathway}");

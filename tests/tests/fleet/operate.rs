@@ -50,7 +50,7 @@ fn empty_two(fleet: &Fleet, leave: Duration) {
     let ran = swarm_until(&fleet.film(), words, || {
         until("viewers on it", || fleet.connections_of(&drained.name) >= 5);
         fleet.control(&["drain", &drained.name, "--reason", "new disks"]);
-        within(patience, "nobody to be on it", || {
+        within(patience, "no viewer to be on it", || {
             (fleet.connections_of(&drained.name) == 0).then_some(())
         });
         assert_eq!(fleet.state_of(&drained.name), "drained");
@@ -67,7 +67,7 @@ fn empty_two(fleet: &Fleet, leave: Duration) {
     assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
     assert_eq!(ran.number("sessions/without_stall"), 30.0, "{}", ran.figures);
     for name in [&drained.name, &revoked] {
-        assert!(bytes_of(&ran, name) > 0, "nobody was on {name}: {}", ran.figures);
+        assert!(bytes_of(&ran, name) > 0, "no viewer was on {name}: {}", ran.figures);
     }
 }
 
@@ -76,7 +76,7 @@ fn leave_revoked(node: &Node, patience: Duration) {
     let revoked = Instant::now();
     node.agent.signal(Signal::STOP);
     let (mut sent, mut last) = (node.total("transport_sent_bytes_total"), Duration::ZERO);
-    within(patience, "nobody to be on it", || {
+    within(patience, "no viewer to be on it", || {
         let now = node.total("transport_sent_bytes_total");
         if now != sent {
             (sent, last) = (now, revoked.elapsed());
@@ -170,7 +170,7 @@ fn remember(fleet: &Fleet, revoked: &str) {
         let desired = told(node);
         assert_eq!(desired["titles"], Value::Array(Vec::new()), "{desired}");
         assert!(desired["withdrawn"][0]["path"] == "film", "{desired}");
-        assert!(!node.library.join("film").exists(), "{} has brought it back", node.name);
+        assert!(!node.library.join("film").exists(), "{} has restored it", node.name);
     }
 }
 

@@ -103,7 +103,7 @@ fn check(evening: &Evening, [unharmed, cut_off, narrowed]: &[Ran; 3]) {
     );
     for (ran, nodes) in [(cut_off, ["node-1", "node-2"]), (narrowed, ["node-3", "node-4"])] {
         let hit: Vec<_> = nodes.into_iter().filter(|name| users_of(ran, name) > 0).collect();
-        assert!(!hit.is_empty(), "the fault hit nobody: {}", ran.figures);
+        assert!(!hit.is_empty(), "the fault hit no viewer: {}", ran.figures);
         hit.iter().for_each(|name| check_elsewhere(ran, name));
         let allowed = viewers * evening.stalled_percent_max / 100.0;
         assert!(stalled(ran) <= allowed, "{}\n{}", ran.figures, ran.stderr);
@@ -114,7 +114,7 @@ fn check(evening: &Evening, [unharmed, cut_off, narrowed]: &[Ran; 3]) {
             ran.figures
         );
     }
-    assert!(cut_off.errors("silence") > 0, "nobody was met with silence: {}", cut_off.figures);
+    assert!(cut_off.errors("silence") > 0, "no viewer got silence: {}", cut_off.figures);
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn watch(fleet: &Fleet, title: &str) {
         let curl = Command::new("curl").args(["-sSf", "--max-time", "10", &url]).output();
         curl.is_ok_and(|ran| ran.status.success() && ran.stdout == bytes(title))
     };
-    assert!(tried.any(sends), "nobody sends {title}: {:?}", urls.collect::<Vec<_>>());
+    assert!(tried.any(sends), "no node sends {title}: {:?}", urls.collect::<Vec<_>>());
 }
 
 const FOUR: [&str; 4] = ["t1", "t2", "t3", "t4"];

@@ -123,7 +123,7 @@ fn lose_etcd(fleet: &mut Fleet, etcd: &mut Etcd) {
     etcd.start_member(leader);
     etcd.start_member(second);
     until("changes to be taken again", || drains(fleet).status.success());
-    until("nobody to be sent there", || !fleet.route().contains(&"node-1".to_owned()));
+    until("no viewer to be sent there", || !fleet.route().contains(&"node-1".to_owned()));
     until("the page to tell of it no more", || problem(fleet).is_none());
     serves(fleet);
 }

@@ -130,7 +130,7 @@ fn one_is_cut_off(town: &Town, fleet: &Fleet, gateways: &[Gateway<'_>; 3]) {
     assert_eq!(refused.lines().count(), 1, "{refused}");
     assert!(first.takes_all_for_serving(fleet), "it takes silence for death");
     second.control(fleet, &["drain", "node-1", "--reason", "a try"]).unwrap();
-    until("both others to send nobody there", || {
+    until("both others to send no viewer there", || {
         [second, third].iter().all(|gateway| {
             let route = town.viewers[0].inside(|| route_at(&gateway.url));
             route.len() == 2 && !route.contains(&"node-1".to_owned())

@@ -41,7 +41,7 @@ fn viewers_of_a_server_that_is_killed_move_to_the_other_one_without_a_stall() {
     nobody_stalled(&ran);
     let moves = ran.figures["moves"].as_object().expect("moves");
     let left = moves.values().filter_map(serde_json::Value::as_u64).sum::<u64>();
-    assert!(left >= 1, "nobody moved: {}", ran.figures);
+    assert!(left >= 1, "no viewer moved: {}", ran.figures);
     for name in [&own, &other] {
         assert!(ran.figures["pathways"][name]["bytes"].as_u64() > Some(0), "{}", ran.figures);
     }

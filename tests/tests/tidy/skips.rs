@@ -11,7 +11,7 @@ fn hidden(files: &[File]) -> Vec<String> {
     for file in files.iter().filter(|file| file.is_rust()) {
         let lines = file.text.lines().enumerate().filter(|(_, line)| line.contains(HIDDEN));
         breaches.extend(lines.map(|(at, _)| {
-            format!("{}: nobody sees this: use fullbore_tests::tool::skip", file.at(at))
+            format!("{}: this skip is not reported: use fullbore_tests::tool::skip", file.at(at))
         }));
     }
     breaches

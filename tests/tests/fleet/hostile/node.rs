@@ -32,7 +32,7 @@ pub(super) const ATTACKS: [Attack; 9] = [
     ("replays", HostileNode::replay),
     ("the claim to hold all, and to carry more than anybody", HostileNode::boast),
     ("an inventory of titles that do not exist", HostileNode::invent),
-    ("routes to the whole internet, and views that nobody had", HostileNode::mislead),
+    ("routes to the whole internet, and views that no viewer had", HostileNode::mislead),
     ("large bodies that trickle", HostileNode::trickle),
     ("a flood of heartbeats", HostileNode::flood),
     ("connections that say nothing", HostileNode::occupy),

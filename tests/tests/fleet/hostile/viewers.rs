@@ -15,7 +15,7 @@ pub(super) const ATTACKS: [Attack; 6] = [
     ("odd titles and viewers", HostileViewers::ask),
     ("what is no request", HostileViewers::babble),
     ("sessions that stall, all invented", HostileViewers::complain),
-    ("requests whose answers nobody takes", HostileViewers::abandon),
+    ("requests whose answers are never read", HostileViewers::abandon),
 ];
 
 /// Connections with half a head, at each listener.
