@@ -20,10 +20,13 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A tiny comparison, unless `arguments` say otherwise.
+/// A tiny comparison, unless `arguments` say otherwise, under the system's congestion control alone.
 fn fullbore(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(["bench", "versus"]);
+    if !arguments.iter().any(|word| ["--wire", "--congestion-control"].contains(word)) {
+        command.args(["--congestion-control", "system"]);
+    }
     for [name, value] in [["--rounds", "1"], ["--seconds", "0.5"], ["--library", "16"]] {
         if !arguments.contains(&name) {
             command.args([name, value]);
@@ -176,6 +179,65 @@ fn other_clients_fetch_whole_files_from_both_sides() {
             assert_shape_with(client, &outcome, ["fullbore", "fullbore (2)"]);
         }
     }
+}
+
+#[test]
+fn every_client_is_compared_under_every_congestion_control_and_the_worst_is_named() {
+    if !rustix::process::geteuid().is_root() || !namespace::mounts_can_be_apart() {
+        tool::skip("several congestion controls: run as root, where namespaces are allowed");
+        return;
+    }
+    // Every kernel has Reno. Whether it has BBR is up to its modules.
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("outcome.json");
+    let json = ["fullbore", "--workload", "http-warm", "--json", file.to_str().unwrap()];
+    let kinds = ["--client", "load,small-reads", "--congestion-control", "reno,cubic"];
+    let output = {
+        let _alone = alone();
+        fullbore(&[&json[..], &kinds].concat()).output().unwrap()
+    };
+    let (told, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{told}{said}");
+    let grid = outcome(&file);
+    assert_eq!((&grid["version"], &grid["kind"]), (&1.into(), &"versus-grid".into()));
+    let cells = grid["cells"].as_array().unwrap();
+    let how = |cell: &serde_json::Value| {
+        [&cell["client"], &cell["congestion_control"]].map(|word| word.as_str().unwrap().to_owned())
+    };
+    let expected =
+        [["load", "reno"], ["small-reads", "reno"], ["load", "cubic"], ["small-reads", "cubic"]];
+    assert_eq!(cells.iter().map(how).collect::<Vec<_>>(), expected);
+    for cell in cells {
+        assert_eq!(cell["machine"]["congestion_control"], cell["congestion_control"]);
+        assert_shape(cell, ["fullbore", "fullbore (2)"]);
+    }
+    let ratios = cells.iter().map(|cell| cell["ratio"].as_f64().unwrap());
+    let least = ratios.fold(f64::INFINITY, f64::min);
+    assert_eq!(grid["worst"]["ratio"].as_f64(), Some(least), "{grid:#}");
+    let [client, control] = how(&grid["worst"]);
+    assert!(told.contains("worst: ") && told.contains(&format!("({client}, {control})")), "{told}");
+    // The report shows all four.
+    let report = scratch.path().join("report");
+    let words = ["bench", "report", "--from", scratch.path().to_str().unwrap()];
+    let made = Command::new(program()).args(words).arg("--out").arg(&report).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let page = fs::read_to_string(report.join("index.html")).unwrap();
+    assert!(page.contains("with small-reads") && page.contains("that suit it least"), "{page}");
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_ends_the_comparison_with_its_name() {
+    if !rustix::process::geteuid().is_root() || !namespace::mounts_can_be_apart() {
+        tool::skip("an unknown congestion control: run as root, where namespaces are allowed");
+        return;
+    }
+    let unknown = ["fullbore", "--congestion-control", "reno,no-such", "--workload", "http-warm"];
+    let _alone = alone();
+    let output = fullbore(&unknown).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot set the congestion control no-such"), "{said}");
+    assert!(!said.contains("creating a library"), "work was done first: {said}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::source::{Skipped, Source};
 use super::steps::{Fate, Taken};
 use super::style;
 use super::svg::escaped;
-use super::verdict::{Comparison, Verdict, headline, listed, worst_clients};
+use super::verdict::{Comparison, Verdict, headline, listed, worst_cases};
 use crate::versus::Workload;
 use serde_json::{Value, json};
 
@@ -210,8 +210,7 @@ fn verdicts(comparisons: &[Comparison]) -> String {
             format!("<li class=\"{class}\">{}</li>\n", escaped(sentence))
         })
         .collect();
-    let worst =
-        worst_clients(comparisons).map(|sentence| format!("<p>{}</p>\n", escaped(&sentence)));
+    let worst = worst_cases(comparisons).map(|sentence| format!("<p>{}</p>\n", escaped(&sentence)));
     format!("<ul class=\"verdicts\">\n{items}</ul>\n{}", worst.unwrap_or_default())
 }
 

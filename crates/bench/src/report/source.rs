@@ -48,18 +48,18 @@ pub(crate) fn read_directory(directory: &Path) -> io::Result<(Vec<Source>, Vec<S
     let (mut sources, mut skipped) = (Vec::new(), Vec::new());
     for path in paths {
         match read_file(&path) {
-            Ok(source) => sources.push(source),
+            Ok(several) => sources.extend(several),
             Err(why) => skipped.push(Skipped { file: name(&path), why }),
         }
     }
     Ok((sources, skipped))
 }
 
-/// Reads one file.
+/// Reads one file. It has several benches if one run made several comparisons (`bench versus --client load,wrk`).
 ///
 /// # Errors
 /// A description of the problem.
-pub(crate) fn read_file(path: &Path) -> Result<Source, String> {
+pub(crate) fn read_file(path: &Path) -> Result<Vec<Source>, String> {
     let mut text = Vec::new();
     // Reading a pipe or a device with such a name could block.
     if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -74,8 +74,12 @@ pub(crate) fn read_file(path: &Path) -> Result<Source, String> {
     }
     let raw: Value =
         serde_json::from_slice(&text).map_err(|error| format!("it is not JSON: {error}"))?;
-    let bench = Bench::of(&raw)?;
-    Ok(Source { file: name(path), raw, bench })
+    let raws = match &raw["cells"] {
+        Value::Array(cells) if raw["kind"] == "versus-grid" => cells.clone(),
+        _ => vec![raw],
+    };
+    let source = |raw| Bench::of(&raw).map(|bench| Source { file: name(path), raw, bench });
+    raws.into_iter().map(source).collect()
 }
 
 fn name(path: &Path) -> String {

@@ -193,14 +193,13 @@ pub(crate) fn headline(comparisons: &[Comparison]) -> Vec<(Verdict, String)> {
         .collect()
 }
 
-/// For each peer and workload measured with several clients: the ratio with the client that suits the first side least. Anyone who
-/// publishes one figure for a workload should publish this one.
-pub(crate) fn worst_clients(comparisons: &[Comparison]) -> Option<String> {
+/// For each peer and workload measured with several clients or congestion controls: the ratio with those that suit the first side least.
+/// Anyone who publishes one figure for a workload should publish this one.
+pub(crate) fn worst_cases(comparisons: &[Comparison]) -> Option<String> {
     let is_same = |one: &Comparison, other: &Comparison| {
-        let of = |one: &Comparison| {
-            (one.peer.clone(), one.workload.clone(), one.congestion_control.clone())
-        };
-        of(one) == of(other) && one.client != other.client
+        let work = |one: &Comparison| (one.peer.clone(), one.workload.clone());
+        let how = |one: &Comparison| (one.client.clone(), one.congestion_control.clone());
+        work(one) == work(other) && one.hit_percent == other.hit_percent && how(one) != how(other)
     };
     let is_worst = |one: &&Comparison| {
         let mut others = comparisons.iter().filter(|other| is_same(one, other)).peekable();
@@ -208,11 +207,17 @@ pub(crate) fn worst_clients(comparisons: &[Comparison]) -> Option<String> {
     };
     let item = |one: &Comparison| {
         let client = one.client.as_deref().unwrap_or("our own load");
-        format!("{} of {} in {} ({client})", one.times(), one.peer, one.workload)
+        let control = one.congestion_control.as_ref().map(|name| format!(", {name}"));
+        let how = format!("{client}{}", control.unwrap_or_default());
+        format!("{} of {} in {} ({how})", one.times(), one.peer, one.workload)
     };
     let items: Vec<_> = comparisons.iter().filter(is_worst).map(item).collect();
-    (!items.is_empty())
-        .then(|| format!("With the client that suits it least, it reaches {}.", listed(&items)))
+    (!items.is_empty()).then(|| {
+        let items = listed(&items);
+        format!(
+            "With the client and the congestion control that suit it least, it reaches {items}."
+        )
+    })
 }
 
 /// `None` if no comparison with this side had this verdict.
@@ -305,18 +310,23 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_client_is_named_where_there_are_several() {
+    fn the_worst_case_is_named_where_there_are_several() {
         let with = |client: &str, ratio| Comparison {
             client: Some(client.into()),
             ..comparison(ratio, Unit::Gigabits)
         };
         let (alone, own) = (comparison(1.2, Unit::Gigabits), comparison(1.1, Unit::Gigabits));
         let alone = Comparison { workload: "v".into(), ..alone };
-        let said = worst_clients(&[alone.clone(), own, with("wrk", 0.8), with("curl", 0.9)]);
-        let expected =
-            "With the client that suits it least, it reaches 0.800 × of peer in w (wrk).";
+        let said = worst_cases(&[alone.clone(), own, with("wrk", 0.8), with("curl", 0.9)]);
+        let expected = "With the client and the congestion control that suit it least, it reaches 0.800 × of peer in w (wrk).";
         assert_eq!(plain(&said.unwrap()), expected);
-        assert_eq!(worst_clients(&[alone]), None);
+        let under = |name: &str, ratio| Comparison {
+            congestion_control: Some(name.into()),
+            ..with("curl", ratio)
+        };
+        let said = worst_cases(&[under("bbr", 0.9), under("cubic", 0.7)]).unwrap();
+        assert!(plain(&said).ends_with("0.700 × of peer in w (curl, cubic)."), "{said}");
+        assert_eq!(worst_cases(&[alone]), None);
     }
 
     #[test]

@@ -4,14 +4,15 @@
 //! library; during it, every response's status and length. After one wrong answer of either side, nothing is compared.
 //! The clients are our own load or a program that others wrote (`client`).
 //!
-//! Read `turn` for what is measured when, `carry` for how many viewers a server carries, `peer` for how servers are run,
-//! `peers/` for their configurations.
+//! Read `grid` for several clients and congestion controls, `turn` for what is measured when, `carry` for how many viewers a
+//! server carries, `peer` for how servers are run, `peers/` for their configurations.
 
 mod carry;
 pub(crate) mod client;
 mod clients;
 mod dashboards;
 mod film;
+mod grid;
 mod network;
 mod outcome;
 pub(crate) mod peer;
@@ -23,6 +24,7 @@ mod window;
 pub(crate) mod workload;
 
 pub use client::Client;
+pub use grid::Grid;
 pub use network::Wire;
 pub use outcome::Outcome;
 pub use peer::Peer;
@@ -32,6 +34,7 @@ pub(crate) use network::Network;
 pub(crate) use peer::{OURS, fullbore};
 
 use crate::library::Library;
+use crate::namespace;
 use load::interrupt::Interrupt;
 use outcome::{Part, SideOutcome};
 use peer::Recipe;
@@ -61,8 +64,11 @@ pub struct Options {
     pub peer: Peer,
     /// The work.
     pub workload: Workload,
-    /// The client that requests the files.
-    pub client: Client,
+    /// The clients that request the files, each in a comparison of its own.
+    pub clients: Vec<Client>,
+    /// Congestion controls, each of which every client is compared under. This process must be in a namespace of its own
+    /// ([`crate::namespace`]). If there are none, connections have the one that the system gives them.
+    pub congestion_controls: Vec<String>,
     /// Turns per side.
     pub rounds: usize,
     /// Measured seconds per turn.
@@ -85,7 +91,15 @@ pub struct Options {
     pub serve_arguments: Vec<String>,
 }
 
-/// Compares this program with a peer, and reports each round to `progress`.
+impl Options {
+    /// The number of comparisons.
+    fn cells(&self) -> usize {
+        self.clients.len() * self.congestion_controls.len().max(1)
+    }
+}
+
+/// Compares this program with a peer, with each client under each congestion control. Reports each round to `progress` and
+/// each comparison to `finished`.
 ///
 /// # Errors
 /// If a side does not start, answers wrongly or fails: then nothing is compared. An interrupt is not an error: the
@@ -94,42 +108,82 @@ pub fn run(
     options: &Options,
     interrupt: &Interrupt,
     mut progress: impl FnMut(String),
-) -> io::Result<Outcome> {
+    mut finished: impl FnMut(&Outcome),
+) -> io::Result<Grid> {
     if options.dashboards > 0 && !matches!(options.peer, Peer::Fullbore) {
         return Err(io::Error::other(
             "only fullbore has a dashboard: compare it with itself (versus fullbore --dashboards 2)",
         ));
     }
-    check_client(options)?;
+    for client in &options.clients {
+        check_client(*client, options)?;
+    }
+    // A name that the kernel does not know is found before anything is measured.
+    options.congestion_controls.iter().try_for_each(|name| namespace::switch_to(name))?;
     let scratch = crate::scratch::folder(options.scratch.as_ref())?;
     let library_bytes = library_bytes(options)?;
     progress(format!("creating a library of {} MiB", library_bytes >> 20));
     let library = Library::make(&scratch.path().join("library"), FILES, library_bytes, interrupt)?;
     let library = Arc::new(library);
     let client_cpus = client_cpus()?;
-    let network = Network::lay(options.wire, SERVER_CPU, &client_cpus)?;
-    let given = Given {
-        library: &library.root,
-        scratch: scratch.path(),
-        cpu: Some(SERVER_CPU),
-        network: &network,
-        interrupt,
-    };
-    // As with the others: nobody resumes.
-    let untold =
-        if options.workload == Workload::Handshakes { &["--off", "tickets"][..] } else { &[] };
-    let untold: Vec<_> = untold.iter().map(|word| (*word).to_owned()).collect();
-    let told = [&options.serve_arguments[..], &untold].concat();
-    let recipes =
-        [fullbore(options.workload, &told, OURS)?, options.peer.recipe(options.workload, &untold)?];
-    if options.wire == Wire::Loopback && recipes.iter().any(|recipe| recipe.has_own_tcp) {
-        return Err(io::Error::other(
-            "serve --route bypass has a wire of its own: choose --wire ethernet, or --wire xdp",
-        ));
+    let mut grid = Grid::default();
+    for name in controls(options) {
+        if let Some(name) = name {
+            namespace::switch_to(name)?;
+        }
+        let network = Network::lay(options.wire, SERVER_CPU, &client_cpus)?;
+        let given = Given {
+            library: &library.root,
+            scratch: scratch.path(),
+            cpu: Some(SERVER_CPU),
+            network: &network,
+            interrupt,
+        };
+        for client in &options.clients {
+            if options.cells() > 1 {
+                progress(format!("{} under {}", client.name(), namespace::congestion_control()));
+            }
+            match compare(*client, &library, given, &client_cpus, options, &mut progress) {
+                Err(_) if interrupt.is_asked() && !grid.outcomes.is_empty() => {
+                    grid.interrupted = true;
+                }
+                outcome => {
+                    let outcome = outcome?;
+                    finished(&outcome);
+                    grid.interrupted = outcome.interrupted;
+                    grid.outcomes.push(outcome);
+                }
+            }
+            if grid.interrupted {
+                return Ok(grid);
+            }
+        }
     }
-    let mut match_up = Match::new(recipes, given, options.dashboards)?;
+    Ok(grid)
+}
+
+/// The congestion controls to switch to; `None` keeps the present one.
+fn controls(options: &Options) -> Vec<Option<&str>> {
+    match options.congestion_controls.as_slice() {
+        [] => vec![None],
+        names => names.iter().map(|name| Some(name.as_str())).collect(),
+    }
+}
+
+/// All rounds with one client, between two servers that are started for them.
+fn compare(
+    client: Client,
+    library: &Arc<Library>,
+    given: Given<'_>,
+    client_cpus: &[u32],
+    options: &Options,
+    progress: &mut impl FnMut(String),
+) -> io::Result<Outcome> {
+    let interrupt = given.interrupt;
+    let mut match_up = Match::new(recipes(options)?, given, options.dashboards)?;
     let mut outcome = Outcome::new(
         options,
+        client,
         match_up
             .sides
             .each_ref()
@@ -142,27 +196,27 @@ pub fn run(
     };
     let task = Task {
         workload: options.workload,
-        client: options.client,
-        library: &library,
-        scratch: scratch.path(),
+        client,
+        library,
+        scratch: given.scratch,
         connections: outcome.connections,
         seconds: options.seconds,
         rate_bits_per_second: outcome.rate_bits_per_second.unwrap_or(1),
         hit_share: 0.0,
         server_cpu: SERVER_CPU,
-        client_cpus,
+        client_cpus: client_cpus.to_vec(),
         counts_core: options.wire.counts_core(),
         guess: None,
     };
     if options.workload == Workload::Swarm {
         let playing = carry::film_time(task.connections, task.seconds);
-        film::write(&library, task.rate_bits_per_second, playing)?;
+        film::write(library, task.rate_bits_per_second, playing)?;
     }
     for hit_percent in hit_percents {
         let hit_share = f64::from(hit_percent.unwrap_or(0)) / 100.0;
         let mut part = outcome.begin(hit_percent);
         let task = Task { hit_share, ..task.clone() };
-        let played = match_up.play(&task, options.rounds, &mut part, interrupt, &mut progress);
+        let played = match_up.play(&task, options.rounds, &mut part, interrupt, progress);
         outcome.parts.push(part);
         match played {
             Err(_) if interrupt.is_asked() => {
@@ -176,12 +230,32 @@ pub fn run(
     Ok(outcome)
 }
 
+/// How to start our server and the other one.
+///
+/// # Errors
+/// If one of them is not to be had, or does not go with the wire.
+fn recipes(options: &Options) -> io::Result<[Recipe; 2]> {
+    // As with the others: nobody resumes.
+    let untold =
+        if options.workload == Workload::Handshakes { &["--off", "tickets"][..] } else { &[] };
+    let untold: Vec<_> = untold.iter().map(|word| (*word).to_owned()).collect();
+    let told = [&options.serve_arguments[..], &untold].concat();
+    let recipes =
+        [fullbore(options.workload, &told, OURS)?, options.peer.recipe(options.workload, &untold)?];
+    if options.wire == Wire::Loopback && recipes.iter().any(|recipe| recipe.has_own_tcp) {
+        return Err(io::Error::other(
+            "serve --route bypass has a wire of its own: choose --wire ethernet, or --wire xdp",
+        ));
+    }
+    Ok(recipes)
+}
+
 /// Checks that the client can do the work and is installed.
 ///
 /// # Errors
 /// The reason, with what to do.
-fn check_client(options: &Options) -> io::Result<()> {
-    let Options { client, workload, connections, .. } = *options;
+fn check_client(client: Client, options: &Options) -> io::Result<()> {
+    let Options { workload, connections, .. } = *options;
     client
         .check(workload, connections.unwrap_or(workload.connections()))
         .map_err(io::Error::other)?;

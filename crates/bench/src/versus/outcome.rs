@@ -138,15 +138,15 @@ impl Part {
 }
 
 impl Outcome {
-    pub(super) fn new(options: &Options, sides: [SideOutcome; 2]) -> Self {
+    pub(super) fn new(options: &Options, client: Client, sides: [SideOutcome; 2]) -> Self {
         let workload = options.workload;
         let connections = options.connections.unwrap_or(workload.connections());
         let rate = options.rate_bits_per_second;
         let rate = rate.unwrap_or_else(|| workload.rate_bits_per_second(connections));
         Self {
             workload,
-            client: options.client,
-            client_version: options.client.version(),
+            client,
+            client_version: client.version(),
             connections,
             rate_bits_per_second: workload.has_rate().then_some(rate),
             seconds: options.seconds,

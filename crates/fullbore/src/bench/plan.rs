@@ -164,6 +164,10 @@ fn read(folder: &Path) -> io::Result<Figures> {
         match value["kind"].as_str() {
             Some("limit") => figures.limit = value,
             Some("versus") => figures.servers.extend(of_versus(&value)),
+            Some("versus-grid") => {
+                let cells = value["cells"].as_array().into_iter().flatten();
+                figures.servers.extend(cells.filter_map(of_versus));
+            }
             _ => {}
         }
     }

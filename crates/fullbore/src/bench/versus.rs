@@ -7,6 +7,12 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// What `--congestion-control` calls the system's setting.
+const SYSTEM: &str = "system";
+
+/// What operators of video use. A server that is fast under one of them need not be under the other.
+const USUAL: [&str; 2] = ["cubic", "bbr"];
+
 /// Compare two servers that do the same work in turn
 ///
 /// The result is work per CPU second. Server and clients are pinned to cores of their own. Before each turn the bench checks
@@ -30,10 +36,10 @@ pub(super) struct Versus {
     /// tls-warm, tls-cold, http-warm, http-cold, http-beside, idle, handshakes, viewers, mixed, http-mixed or swarm
     #[arg(long, default_value = "tls-warm")]
     workload: Workload,
-    /// Client that requests the files: load (this program's own), curl or wrk. curl and wrk only do tls-warm, tls-cold,
-    /// http-warm and http-cold
-    #[arg(long, value_name = "PROGRAM", default_value = "load")]
-    client: Client,
+    /// Clients that request the files, one after the other: load (this program's own), small-reads (the same, reading 64 KiB at
+    /// a time), curl and wrk. curl and wrk only do tls-warm, tls-cold, http-warm and http-cold
+    #[arg(long, value_name = "PROGRAM,...", value_delimiter = ',', default_value = "load")]
+    client: Vec<Client>,
     /// Turns per side
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
@@ -66,9 +72,11 @@ pub(super) struct Versus {
     /// Directory to create the library in
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// Congestion control for both sides, in a network namespace made for it (needs root) [default: the system's]
-    #[arg(long, value_name = "NAME")]
-    congestion_control: Option<String>,
+    /// Congestion controls for both sides, one after the other, in a network namespace made for them (needs root); system stands
+    /// for the one that is set [default: cubic,bbr if the kernel has both and a namespace can be made, otherwise system;
+    /// cubic with --wire ethernet and xdp]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    congestion_control: Vec<String>,
     /// Write the figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -79,29 +87,59 @@ pub(super) struct Versus {
 
 impl Versus {
     pub(super) fn run(self) -> io::Result<ExitCode> {
-        // The server's own TCP uses CUBIC, so by default both sides use it.
-        let own = (self.wire != Wire::Loopback).then_some("cubic");
-        if let Some(name) = self.congestion_control.as_deref().or(own) {
+        let controls = self.congestion_controls();
+        if let Some(first) = controls.first() {
             if !::bench::namespace::is_inside() {
-                ::bench::namespace::enter_with(name)?;
+                ::bench::namespace::enter_with(first)?;
             }
         }
         let interrupt = Interrupt::on_signal()?;
         let json = self.json.clone();
-        let outcome = versus::run(&self.options(), &interrupt, |line| crate::note(&line));
-        let outcome = match outcome {
+        let grid = versus::run(
+            &self.options(controls),
+            &interrupt,
+            |line| crate::note(&line),
+            |outcome| crate::say(&outcome.describe()),
+        );
+        let grid = match grid {
             Err(_) if interrupt.is_asked() => {
                 crate::tell("interrupted before the first turn");
                 return Ok(interrupt::EXIT_CODE.into());
             }
-            outcome => outcome?,
+            grid => grid?,
         };
-        crate::say(&outcome.describe());
-        super::write_json(json.as_deref(), &outcome.to_json())?;
-        Ok(if outcome.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
+        if let Some(worst) = grid.describe() {
+            crate::say(&worst);
+        }
+        super::write_json(json.as_deref(), &grid.to_json())?;
+        Ok(if grid.interrupted { interrupt::EXIT_CODE.into() } else { ExitCode::SUCCESS })
     }
 
-    fn options(self) -> Options {
+    /// The congestion controls to set; none keeps the system's.
+    fn congestion_controls(&self) -> Vec<String> {
+        let is_system = |name: &String| name == SYSTEM;
+        match self.congestion_control.as_slice() {
+            [only] if is_system(only) => Vec::new(),
+            // The server's own TCP uses CUBIC, so by default both sides use it.
+            [] if self.wire != Wire::Loopback => vec!["cubic".to_owned()],
+            [] => {
+                let available = ::bench::namespace::available();
+                let has_all = USUAL.iter().all(|name| available.iter().any(|has| has == name));
+                let may_set = ::bench::namespace::is_inside() || ::bench::namespace::can_be_made();
+                let usual = USUAL.iter().filter(|_| has_all && may_set);
+                usual.map(|name| (*name).to_owned()).collect()
+            }
+            names => {
+                let named = names.iter().map(|name| match name {
+                    name if is_system(name) => ::bench::namespace::congestion_control(),
+                    name => name.clone(),
+                });
+                named.collect()
+            }
+        }
+    }
+
+    fn options(self, congestion_controls: Vec<String>) -> Options {
         let peer = match (self.peer.as_deref(), self.peer_command) {
             (_, Some(command)) => {
                 Peer::Other { command, config: self.peer_config, name: self.peer_name }
@@ -113,7 +151,8 @@ impl Versus {
         Options {
             peer,
             workload: self.workload,
-            client: self.client,
+            clients: self.client,
+            congestion_controls,
             rounds: self.rounds.into(),
             seconds: self.seconds.clamp(0.1, 600.0),
             connections: self.connections.map(|connections| connections.max(1)),
