@@ -24,6 +24,8 @@ pub enum Switch {
     Hot,
     /// Large pages for the hot set, if the kernel allows them.
     Hugepages,
+    /// Large folios for what is brought into the page cache, because threads read it as a sequential reader would; off: pages of 4 KiB.
+    Folios,
     /// Reading ahead for a viewer whose connection takes everything at once.
     Ahead,
     /// Whole buffers, and more of them, from disks that rotate; off: as from all other disks.
@@ -60,7 +62,7 @@ pub enum Switch {
 
 impl Switch {
     /// Every switch with its name and description.
-    pub const ALL: [(Switch, &'static str, &'static str); 23] = [
+    pub const ALL: [(Switch, &'static str, &'static str); 24] = [
         (Self::Pull, "pull", "windows pulled by TCP_NOTSENT_LOWAT"),
         (Self::Lifo, "lifo", "last-in-first-out buffers"),
         (Self::Registered, "registered", "buffers registered with the ring"),
@@ -68,6 +70,7 @@ impl Switch {
         (Self::Resident, "resident", "asking what the page cache has"),
         (Self::Hot, "hot", "popular parts of films in its own memory"),
         (Self::Hugepages, "hugepages", "large pages for buffers and the hot set"),
+        (Self::Folios, "folios", "large folios in the page cache"),
         (Self::Ahead, "ahead", "several reads in flight per viewer"),
         (Self::Rotating, "rotating", "larger reads from disks that rotate"),
         (Self::Window, "window", "windows that grow"),

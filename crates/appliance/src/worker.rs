@@ -35,7 +35,7 @@ use delivery::{
     CardShares, Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, QueueTrial,
     Resources, Tactics, TotalRate,
 };
-use disk::{File, Heat, Inode, LocalHotSet, Reader};
+use disk::{File, Heat, Inode, LocalHotSet, Populator, Reader};
 use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Pass, Prefixes, Socket};
 use qoe::Salt;
@@ -634,7 +634,10 @@ fn reader(config: &Config, place: &Place, pools: Vec<Pool>) -> Reader {
     let mut banks = place.banks.iter().zip(pools);
     let (own, pool) = banks.next().expect("a worker has memory of its own");
     let hot_set = own.hot_set.clone().map(LocalHotSet::new);
-    let reader = Reader::new(pool, config.read_policy(), Heat::new(place.sizes.heat_bytes));
+    // Without /dev/null, as in some chroots, pages come one by one.
+    let populator = config.is_on(Switch::Folios).then(Populator::new).and_then(Result::ok);
+    let reader = Reader::new(pool, config.read_policy(), Heat::new(place.sizes.heat_bytes))
+        .with_populator(populator);
     banks.fold(reader.with_hot_set(hot_set), |reader, (bank, pool)| {
         let hot_set = bank.hot_set.clone().map(LocalHotSet::elsewhere);
         reader.with_bank_at(&bank.disks, pool, hot_set)

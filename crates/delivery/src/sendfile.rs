@@ -67,7 +67,9 @@ enum How {
 impl<'a> Sendfile<'a> {
     /// Sends `outgoing`. `reach` bounds the bytes that wait in the kernel.
     pub(crate) fn new(link: &Link, outgoing: &'a Outgoing, can: Abilities, reach: Reach) -> Self {
-        let bringing = Bringing::new(link.resources.bring_budget.clone());
+        let Resources { bring_budget, reader, .. } = &*link.resources;
+        let bringing =
+            Bringing::new(bring_budget.clone()).populated_by(reader.populator().cloned());
         let ahead = Ahead::default();
         let limit = UnsentLimit::new(link, reach);
         let (is_corked, once_to) = (false, None);
@@ -237,7 +239,8 @@ impl<'a> Sendfile<'a> {
         if (way == Way::Cached || is_once) && held(resources, file) {
             self.uncork(link);
             let (began, ahead) = (Instant::now(), resources.tactics.reads_ahead);
-            let brought = self.bringing.bring(file, window.clone(), end, ahead).await;
+            let keeps = way == Way::Cached;
+            let brought = self.bringing.bring(file, window.clone(), end, ahead, keeps).await;
             resources.reader.count_disk_read(began.elapsed());
             if is_once {
                 self.once_to.get_or_insert(range.start);

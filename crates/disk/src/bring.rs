@@ -1,8 +1,9 @@
 //! Readahead: loads a part of a file into the page cache, without a copy and without blocking the thread.
 //!
-//! It asks the kernel for the whole part at once (`WILLNEED`, on one of the ring's threads). That starts the disk, but nothing reports when the disk
-//! is done. So it touches the first missing page: it reads one byte of it through the ring, and that read completes when the page is there. This
-//! repeats until no page is missing.
+//! Threads read what is worth memory as a sequential reader would, so that it comes in large folios ([`crate::populate`]). For the rest, the kernel
+//! is asked for the whole part at once (`WILLNEED`, on one of the ring's threads), and loads nothing else. That starts the disk, but nothing reports
+//! when the disk is done. So the first missing page is touched: one byte of it is read through the ring, and that read completes when the page is
+//! there. This repeats until no page is missing.
 //!
 //! A [`Budget`] that all sessions of a worker share limits how much is requested. A share is held until its bytes were sent and the disk is done with
 //! them: a disk read cannot be cancelled, so it continues after its viewer has left or stopped reading. A session that gets no share reads into a
@@ -11,11 +12,14 @@
 
 use crate::error::ReadError;
 use crate::file::File;
+use crate::populate::{Population, Populator};
 use reactor::{Fd, op, spawn};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
 use std::ops::Range;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 
 /// The size of one request to the kernel: its default read-ahead (`/sys/class/bdi/*/read_ahead_kb`). The kernel may cut a larger request to that
 /// much.
@@ -99,6 +103,11 @@ pub struct Bringing {
     asked: VecDeque<Asked>,
     /// The last range requested without a gap, whether it was sent or released, in any number of steps.
     asked_ever: Range<u64>,
+    /// Loads parts that are worth memory, in large folios.
+    populator: Option<Rc<Populator>>,
+    /// Whether the last due window is worth memory.
+    keeps: bool,
+    populating: Rc<Populating>,
 }
 
 #[derive(Debug)]
@@ -108,14 +117,30 @@ struct Asked {
     share: Option<Rc<Share>>,
 }
 
+/// The parts that one response loads in large folios, one after the other: two at a time would each make the kernel start over with small folios.
+#[derive(Debug, Default)]
+struct Populating {
+    queue: RefCell<VecDeque<(Population, Rc<Share>)>>,
+    /// The part that the task is loading.
+    in_hand: RefCell<Option<Range<u64>>>,
+    waiting: RefCell<Option<Waker>>,
+}
+
 impl Bringing {
     /// Starts with nothing requested. Later requests take their share of `budget`.
     pub fn new(budget: Budget) -> Self {
-        Self { budget, asked: VecDeque::new(), asked_ever: 0..0 }
+        let (asked, populating) = Default::default();
+        Self { budget, asked, asked_ever: 0..0, populator: None, keeps: false, populating }
     }
 
-    /// Loads `range`. If `ahead`, also requests what follows, up to `end`. Returns whether all of `range` was in the page cache a moment ago. If not,
-    /// the budget is used up, the kernel does not report what is cached, or it evicted the pages again.
+    /// The same, except that `populator`, if there is one, loads what is worth memory.
+    pub fn populated_by(self, populator: Option<Rc<Populator>>) -> Self {
+        Self { populator, ..self }
+    }
+
+    /// Loads `range`. If `ahead`, also requests what follows, up to `end`. If it `keeps` the bytes, they are worth memory for later viewers. Returns
+    /// whether all of `range` was in the page cache a moment ago. If not, the budget is used up, the kernel does not report what is cached, or it
+    /// evicted the pages again.
     ///
     /// # Errors
     /// The disk failed, or the file was truncated.
@@ -125,7 +150,9 @@ impl Bringing {
         range: Range<u64>,
         end: u64,
         ahead: bool,
+        keeps: bool,
     ) -> Result<bool, ReadError> {
+        self.keeps = keeps;
         if !self.asked_range().contains(&range.start) {
             self.give_back();
         }
@@ -136,6 +163,7 @@ impl Bringing {
         if ahead {
             self.ask_ahead(file, &range, end);
         }
+        self.populating.has_done(&range).await;
         let brought = touch_missing(file, range).await;
         if matches!(brought, Err(ReadError::Io(_))) {
             file.suspect();
@@ -207,10 +235,56 @@ impl Bringing {
             return false;
         };
         file.asks_disk(&range);
-        spawn(ask_for(file.fd().clone(), range.clone(), Rc::clone(&share)));
+        let populator = self.populator.as_ref().filter(|_| self.keeps);
+        match populator.and_then(|populator| populator.of(file, range.clone())) {
+            Some(population) => self.populating.add(population, Rc::clone(&share)),
+            None => spawn(ask_for(file.fd().clone(), range.clone(), Rc::clone(&share))),
+        }
         self.asked_ever = joined(&self.asked_ever, &range);
         self.asked.push_back(Asked { range, share: Some(share) });
         true
+    }
+}
+
+impl Populating {
+    /// Loads this part after those that were added before, and holds its share of the budget until then.
+    fn add(self: &Rc<Self>, population: Population, share: Rc<Share>) {
+        self.queue.borrow_mut().push_back((population, share));
+        if self.in_hand.borrow().is_none() {
+            *self.in_hand.borrow_mut() = Some(0..0);
+            let populating = Rc::clone(self);
+            spawn(async move { populating.work().await });
+        }
+    }
+
+    async fn work(&self) {
+        loop {
+            let next = self.queue.borrow_mut().pop_front();
+            let (range, next) = match next {
+                Some((population, share)) => (Some(population.range()), Some((population, share))),
+                None => (None, None),
+            };
+            *self.in_hand.borrow_mut() = range;
+            self.waiting.take().into_iter().for_each(Waker::wake);
+            let Some((population, _share)) = next else { return };
+            // A part that could not be loaded is missing afterwards, and the response that needs it asks the disk again.
+            population.run().await;
+        }
+    }
+
+    /// Waits until nothing of `range` is queued or being loaded.
+    async fn has_done(&self, range: &Range<u64>) {
+        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
+        poll_fn(|context| {
+            let is_queued =
+                self.queue.borrow().iter().any(|(population, _)| overlaps(&population.range()));
+            if is_queued || self.in_hand.borrow().as_ref().is_some_and(overlaps) {
+                *self.waiting.borrow_mut() = Some(context.waker().clone());
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        })
+        .await;
     }
 }
 

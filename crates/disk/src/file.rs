@@ -14,6 +14,7 @@ use rustix::process::{Resource, getrlimit};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 
 /// An open regular file.
 pub struct File {
@@ -25,6 +26,8 @@ pub struct File {
     folder: u16,
     /// A second descriptor with `O_DIRECT`, opened at first use; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
+    /// A second descriptor on which the kernel may read ahead, opened at first use; `None` where that fails.
+    sequential: OnceCell<Option<Arc<OwnedFd>>>,
     /// Set when a read of this file has failed.
     is_suspect: Cell<bool>,
     /// Set when the kernel was asked not to read ahead.
@@ -95,6 +98,7 @@ impl File {
             folder,
             stamp: Cell::new(stamp),
             direct: OnceCell::new(),
+            sequential: OnceCell::new(),
             is_suspect: Cell::new(false),
             is_read_as_asked: Cell::new(false),
             view: OnceCell::new(),
@@ -161,7 +165,7 @@ impl File {
     /// The descriptor for direct reads, if the filesystem supports them.
     pub(crate) fn direct(&self) -> Option<&Fd> {
         if self.direct.get().is_none() {
-            match reopen_direct(&self.fd) {
+            match reopen(&self.fd, OFlags::DIRECT) {
                 Ok(fd) => drop(self.direct.set(Some(fd))),
                 Err(Errno::INVAL | Errno::OPNOTSUPP) => drop(self.direct.set(None)),
                 // Out of descriptors or memory: the next window tries again.
@@ -169,6 +173,16 @@ impl File {
             }
         }
         self.direct.get()?.as_ref()
+    }
+
+    /// A descriptor on which the kernel may read ahead, for a thread that brings the file into the page cache. `None` if the file is still being
+    /// brought, or no descriptor is left.
+    pub(crate) fn sequential(&self) -> Option<&Arc<OwnedFd>> {
+        if self.arriving.is_some() {
+            return None;
+        }
+        let open = || reopen(&self.fd, OFlags::empty()).ok().and_then(|fd| fd.into_owned().ok());
+        self.sequential.get_or_init(|| open().map(Arc::new)).as_ref()
     }
 
     /// Takes a read lease, so that no program can write to the file until it is closed. Returns whether there is a lease. With one, the kernel may be
@@ -355,9 +369,9 @@ impl File {
     }
 }
 
-/// Opens the same inode again with `O_DIRECT`. The path through `/proc` names the inode, so both descriptors refer to the same file.
-fn reopen_direct(fd: &Fd) -> Result<Fd, Errno> {
+/// Opens the same inode again, with `flags` as well. The path through `/proc` names the inode, so both descriptors refer to the same file.
+fn reopen(fd: &Fd, flags: OFlags) -> Result<Fd, Errno> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
     rustix::fs::open(path, flags, Mode::empty()).map(Fd::from)
 }

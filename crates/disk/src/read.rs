@@ -5,9 +5,11 @@ use crate::file::File;
 use crate::heat::Heat;
 use crate::hot::{BLOCK_BYTES, Hot, HotPart, LocalHotSet};
 use crate::misses::Misses;
+use crate::populate::Populator;
+use crate::read_stats::{ReadStats, count};
 use reactor::{Buffer, Fd, Pool, op};
 use rustix::io::ReadWriteFlags;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
@@ -44,27 +46,6 @@ pub enum Policy {
     Always(Way),
 }
 
-/// Bytes read since the start, by mode.
-#[derive(Default, Debug)]
-pub struct ReadStats {
-    /// Bytes that were in the page cache.
-    pub resident_bytes: Cell<u64>,
-    /// Bytes read from disk into the page cache.
-    pub cached_bytes: Cell<u64>,
-    /// Bytes read with `RWF_DONTCACHE`.
-    pub once_bytes: Cell<u64>,
-    /// Bytes read with `O_DIRECT`.
-    pub direct_bytes: Cell<u64>,
-    /// Bytes taken from a hot set.
-    pub hot_bytes: Cell<u64>,
-    /// How many times a filesystem refused a mode, so that the next best was used.
-    pub refused: Cell<u64>,
-    /// Windows that came from disk or could not be read.
-    pub disk_reads: Cell<u64>,
-    /// The time that these reads took in total, in microseconds.
-    pub disk_read_micros: Cell<u64>,
-}
-
 /// Memory to read into: buffers, and the hot set in the same memory.
 struct Bank {
     pool: Pool,
@@ -81,6 +62,7 @@ pub struct Reader {
     heat: Heat,
     /// Devices whose filesystem refused `RWF_DONTCACHE`.
     no_once: RefCell<HashSet<u64>>,
+    populator: Option<Rc<Populator>>,
     /// Bytes read, by mode.
     pub stats: ReadStats,
 }
@@ -175,7 +157,18 @@ impl Reader {
     pub fn new(pool: Pool, policy: Policy, heat: Heat) -> Self {
         let (banks_of_disks, no_once, stats) = Default::default();
         let banks = vec![Bank { pool, hot_set: None }];
-        Self { banks, banks_of_disks, policy, heat, no_once, stats }
+        Self { banks, banks_of_disks, policy, heat, no_once, populator: None, stats }
+    }
+
+    /// Has `populator` bring what is worth memory into the page cache, in large folios.
+    pub fn with_populator(mut self, populator: Option<Populator>) -> Self {
+        self.populator = populator.map(Rc::new);
+        self
+    }
+
+    /// As given to [`Self::with_populator`].
+    pub fn populator(&self) -> Option<&Rc<Populator>> {
+        self.populator.as_ref()
     }
 
     /// Reads from `hot_set` first, and counts requests there, so that it fills with popular parts of films.
@@ -468,7 +461,7 @@ impl Reader {
         let read = match way {
             Way::Direct => self.read_direct(file, window, start).await,
             Way::Once => self.read_once(file, window, start).await,
-            Way::Cached => self.read_cached(file, window, start, resident).await,
+            Way::Cached => self.read_populated(file, window, start, resident).await,
         };
         self.count_disk_read(began.elapsed());
         read
@@ -526,6 +519,28 @@ impl Reader {
     /// Returns true if bytes in the page cache are read from there. Other policies may read them directly.
     pub fn takes_resident(&self) -> bool {
         matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached))
+    }
+
+    /// Completes a window whose first `resident` bytes are there, and whose rest is worth memory.
+    async fn read_populated(
+        &self,
+        file: &File,
+        mut window: Window,
+        start: u64,
+        resident: usize,
+    ) -> Result<Window, ReadError> {
+        let missing = start + resident as u64..start + window.len() as u64;
+        let populator = self.populator.as_ref();
+        let Some(population) = populator.and_then(|populator| populator.of(file, missing)) else {
+            return self.read_cached(file, window, start, resident).await;
+        };
+        population.run().await;
+        // What was there has probably come with the window before: the kernel reads ahead while that is populated.
+        count(&self.stats.cached_bytes, window.len());
+        let rest = window.range.start + resident..window.range.end;
+        let come = read_resident(file, &mut window.buffer[rest], start + resident as u64);
+        // What is still missing could not be read, or was evicted at once: a read that waits says which.
+        fill(file.fd(), window, start, resident + come, 0).await.map_err(|(error, _)| error)
     }
 
     /// Completes a window whose first `done` bytes are there.
@@ -631,8 +646,4 @@ fn read_resident(file: &File, memory: &mut [u8], offset: u64) -> usize {
     let mut parts = [IoSliceMut::new(memory)];
     rustix::io::preadv2(file.fd().borrowed(), &mut parts, offset, ReadWriteFlags::NOWAIT)
         .unwrap_or(0)
-}
-
-fn count(counter: &Cell<u64>, by: usize) {
-    counter.set(counter.get() + by as u64);
 }

@@ -265,14 +265,14 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
         let mut bringing = Bringing::new(budget.clone());
         for start in [100, 200_100] {
             let range = start..start + 200_000;
-            assert!(bringing.bring(&file, range.clone(), 1 << 20, true).await.unwrap());
+            assert!(bringing.bring(&file, range.clone(), 1 << 20, true, false).await.unwrap());
             assert_eq!(file.first_missing(range), Some(start + 200_000));
             // The next window takes a share as well, unless the kernel has read it ahead by itself.
             assert!(budget.left_bytes() <= 400_000, "{}", budget.left_bytes());
             bringing.sent_to(start + 200_000);
         }
         let mut other = Bringing::new(budget.clone());
-        let too_much = other.bring(&file, 0..500_000, 1 << 20, false).await.unwrap();
+        let too_much = other.bring(&file, 0..500_000, 1 << 20, false, false).await.unwrap();
         assert!(!too_much, "there is no budget for it");
         drop((bringing, other));
         eventually_left(&budget, 600_000).await;
@@ -290,7 +290,7 @@ fn what_was_brought_for_one_viewer_is_dropped_with_the_page_in_which_it_begins()
             return;
         }
         let mut bringing = Bringing::new(Budget::new(1 << 20));
-        assert!(bringing.bring(&file, 0..300_000, 1 << 20, false).await.unwrap());
+        assert!(bringing.bring(&file, 0..300_000, 1 << 20, false, false).await.unwrap());
         assert_eq!(bringing.unsent(100_000), 100_000..300_000);
         drop_pages(file.fd(), 100_000..200_000).await;
         let page = rustix::param::page_size() as u64;
@@ -314,7 +314,7 @@ fn what_the_disk_works_on_for_a_viewer_who_has_left_stays_in_the_budget() {
             let mut bringing = Bringing::new(budget.clone());
             let left_before = budget.left_bytes();
             // Polled once, so the disk has the request; then the viewer leaves.
-            let asking = bringing.bring(&file, 0..100_000, 1 << 20, true);
+            let asking = bringing.bring(&file, 0..100_000, 1 << 20, true, false);
             let _ = reactor::timeout_at(std::time::Instant::now(), asking).await;
             drop(bringing);
             assert!(budget.left_bytes() < left_before, "{}", budget.left_bytes());
@@ -330,7 +330,7 @@ fn who_has_waited_once_is_kept_ahead_of() {
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
         let mut bringing = Bringing::new(Budget::new(1 << 20));
-        if !bringing.bring(&file, 0..100_000, 1 << 20, true).await.unwrap() {
+        if !bringing.bring(&file, 0..100_000, 1 << 20, true, false).await.unwrap() {
             fullbore_tests::tool::skip("this kernel does not report what is in the page cache");
             return;
         }
@@ -352,19 +352,19 @@ fn what_was_asked_for_in_larger_steps_is_remembered_when_smaller_ones_follow() {
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
         let mut bringing = Bringing::new(Budget::new(1 << 24));
-        if !bringing.bring(&file, 0..200_000, 1 << 20, true).await.unwrap() {
+        if !bringing.bring(&file, 0..200_000, 1 << 20, true, false).await.unwrap() {
             fullbore_tests::tool::skip("this kernel does not report what is in the page cache");
             return;
         }
         assert_eq!(bringing.unsent(200_000), 200_000..800_000);
         bringing.give_back();
-        bringing.bring(&file, 250_000..260_000, 1 << 20, false).await.unwrap();
+        bringing.bring(&file, 250_000..260_000, 1 << 20, false, false).await.unwrap();
         assert!(bringing.has_brought(&(700_000..800_000)), "it was requested from the disk before");
         assert_eq!(bringing.unsent(260_000), 260_000..800_000);
         let page_end = 800_000_u64.next_multiple_of(rustix::param::page_size() as u64);
         assert!(bringing.has_brought(&(700_000..page_end)), "the kernel brings whole pages");
         assert!(!bringing.has_brought(&(700_000..page_end + 1)));
-        bringing.bring(&file, 900_000..910_000, 1 << 20, false).await.unwrap();
+        bringing.bring(&file, 900_000..910_000, 1 << 20, false, false).await.unwrap();
         assert!(!bringing.has_brought(&(700_000..800_000)), "only one row is remembered");
     });
 }
@@ -390,7 +390,7 @@ fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
         fs::File::open(path).unwrap().read_exact_at(&mut rest, 131_072).unwrap();
         let budget = Budget::new(1 << 20);
         let mut bringing = Bringing::new(budget.clone());
-        assert!(bringing.bring(&file, 0..131_072, 1 << 20, true).await.unwrap());
+        assert!(bringing.bring(&file, 0..131_072, 1 << 20, true, false).await.unwrap());
         assert_eq!(budget.left_bytes(), (1 << 20) - 131_072, "nothing else was requested");
         assert!(bringing.has_brought(&(0..131_072)));
         assert!(!bringing.has_brought(&(131_072..262_144)), "it was there");

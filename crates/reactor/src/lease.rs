@@ -4,7 +4,7 @@
 //! seconds, 45 by default. A lease ends when its descriptor is closed. The kernel grants it for files that this process owns, or with `CAP_LEASE`,
 //! and only while no program has them open for writing.
 //!
-//! [`is_held`] asks whether a program waits. The kernel also sends a signal; this replaces the default one, which would end the process, with one that
+//! [`is_held`] asks whether a program waits. The kernel also sends a signal; this replaces the default, which would end the process, with one that
 //! is ignored by default (`SIGURG`).
 
 use std::io;

@@ -7,13 +7,15 @@
 //! - An operation owns its buffer and its descriptor until the kernel has completed it. Dropping the future asks the
 //!   kernel to cancel; the memory is freed when the completion arrives, never before.
 //! - A descriptor is closed only when no operation on it is queued or running ([`Fd`] is counted).
-//! - Wakers work on their own thread. Other threads wake the reactor through [`Remote`].
+//! - Wakers work on their own thread. Other threads wake the reactor through [`Remote`]; [`Threads`] make the blocking calls
+//!   that io_uring does not have.
 //!
 //! Read [`executor`] first, then [`op`].
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("a task's index and generation are packed into a 64-bit pointer");
 
+pub mod blocking;
 pub mod blocks;
 pub mod disk_ring;
 pub mod executor;
@@ -30,6 +32,7 @@ pub mod ring;
 pub mod streaming;
 pub mod timer;
 
+pub use blocking::Threads;
 pub use blocks::{Blocks, Claimed, LocalBlocks, Pinned};
 pub use disk_ring::{Asked, DiskRing, DiskRingOptions};
 pub use executor::{Reactor, spawn, tasks_live, tasks_panicked, yield_now};

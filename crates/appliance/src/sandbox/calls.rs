@@ -25,13 +25,16 @@ const ALLOWED: &[c_long] = &[
     libc::SYS_ppoll, libc::SYS_shutdown, libc::SYS_close, libc::SYS_accept4, libc::SYS_getpeername,
     libc::SYS_getsockname, libc::SYS_setsockopt, libc::SYS_getsockopt, libc::SYS_openat, libc::SYS_openat2,
     libc::SYS_fcntl, libc::SYS_fadvise64, libc::SYS_mincore, reactor::residency::SYS_CACHESTAT,
+    // Files into the page cache, and on some routes from there to viewers.
+    libc::SYS_sendfile,
     // Reading certificates and /proc, writing logs and the self-signed pair, listing titles. Landlock says where.
     libc::SYS_read, libc::SYS_readv, libc::SYS_write, libc::SYS_writev, libc::SYS_lseek, libc::SYS_getdents64,
     libc::SYS_readlinkat, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_getcwd, libc::SYS_mkdirat,
     libc::SYS_renameat2, libc::SYS_unlinkat, libc::SYS_fsync, libc::SYS_fdatasync, libc::SYS_dup,
     // Memory. Calls that could make it executable are in `conditions`.
     libc::SYS_brk, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise,
-    // Threads.
+    // Threads, and how they wake a ring.
+    libc::SYS_eventfd2,
     libc::SYS_futex, libc::SYS_clone, libc::SYS_clone3, libc::SYS_set_robust_list, libc::SYS_rseq,
     libc::SYS_set_tid_address, libc::SYS_sigaltstack, libc::SYS_sched_getaffinity, libc::SYS_sched_yield,
     libc::SYS_membarrier, libc::SYS_getcpu, libc::SYS_gettid, libc::SYS_exit, libc::SYS_exit_group,
@@ -56,9 +59,6 @@ const ALLOWED_FORERUNNERS: &[c_long] = &[
 const ALLOWED_FORERUNNERS: &[c_long] = &[libc::SYS_renameat];
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const ALLOWED_FORERUNNERS: &[c_long] = &[];
-
-/// Needed as well if the kernel sends from its page cache by itself.
-const ALLOWED_FOR_SENDFILE: &[c_long] = &[libc::SYS_sendfile];
 
 /// The allowed operations of `io_uring_register`: unregister all buffers (`IORING_UNREGISTER_BUFFERS`), register an empty table for some
 /// (`IORING_REGISTER_BUFFERS2`), and put a buffer into it (`IORING_REGISTER_BUFFERS_UPDATE`). An upgrade releases the buffers' memory, and takes it
@@ -89,7 +89,6 @@ fn rules(offload: KernelOffload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, B
     // No condition: always allowed.
     rules.extend(ALLOWED.iter().chain(ALLOWED_FORERUNNERS).map(|call| (*call, Vec::new())));
     if offload.sends_files {
-        rules.extend(ALLOWED_FOR_SENDFILE.iter().map(|call| (*call, Vec::new())));
         let mut asking = vec![only(1, SeccompCmpOp::Eq, ASKING_A_SOCKET)?];
         if offload.gives_cards_keys() {
             // Reads a card's counters. The same call can configure a card, but the kernel requires a capability for that, which was given up.
@@ -146,8 +145,8 @@ mod tests {
         let listed = ALLOWED.len() + ALLOWED_FORERUNNERS.len() + conditions().unwrap().len();
         assert_eq!(rules(KernelOffload::default()).unwrap().len(), listed);
         let sends = KernelOffload { sends_files: true, ..KernelOffload::default() };
-        let more = ALLOWED_FOR_SENDFILE.len() + 1;
-        assert_eq!(rules(sends).unwrap().len(), listed + more);
+        // Asking sockets.
+        assert_eq!(rules(sends).unwrap().len(), listed + 1);
         let asked = |offload| rules(offload).unwrap()[&libc::SYS_ioctl].len();
         let cards = KernelOffload { seals: true, cards: delivery::CardTls::Auto, ..sends };
         assert_eq!([asked(sends), asked(cards)], [1, 2]);

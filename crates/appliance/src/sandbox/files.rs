@@ -81,6 +81,8 @@ fn grants(config: &Config, notify_socket: Option<&OsStr>) -> Vec<(PathBuf, Right
     // A new access log is created next to the old one, which was renamed.
     let make = make_bitflags!(AccessFs::{WriteFile | MakeReg});
     grants.extend(own_files::folder_of_logs(config).map(|folder| (folder, make)));
+    // Where parts of films go that are read only to be in the page cache.
+    grants.push(("/dev/null".into(), AccessFs::WriteFile.into()));
     // So that a panic can print the names of functions.
     grants.extend(std::env::current_exe().ok().map(|path| (path, AccessFs::ReadFile.into())));
     // Before Linux 7.1 Landlock does not restrict sockets with a path, and this right is left out.
@@ -180,7 +182,8 @@ mod tests {
         let mut config = Config { state: "/state".into(), ..Config::default() };
         config.tls = toml::from_str("[acme]\ndomains = [\"a.example\"]").unwrap();
         let grants = grants(&config, None);
-        assert!(grants.iter().all(|(_, rights)| !rights.contains(AccessFs::WriteFile)));
+        let mut writable = grants.iter().filter(|(_, rights)| rights.contains(AccessFs::WriteFile));
+        assert!(writable.all(|(granted, _)| granted == Path::new("/dev/null")));
         assert!(grants.iter().all(|(granted, _)| granted != Path::new("/state")));
         let account = acme::files::account_file(&config.state);
         assert!(grants.iter().all(|(granted, _)| !account.starts_with(granted)));
