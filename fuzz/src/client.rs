@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, LazyLock, Mutex};
 
-use crypt::{Established, Handshake, Progress, Tls, TlsOptions};
+use crypt::{Established, Handshake, Progress, TlsContext, TlsOptions};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::{self as provider, cipher_suite as suite, kx_group as group};
@@ -17,9 +17,10 @@ use rustls::{
 };
 
 /// A server with a self-signed certificate. The files of the certificate are already deleted.
-pub static SERVER: LazyLock<Tls> = LazyLock::new(|| {
+pub static SERVER: LazyLock<TlsContext> = LazyLock::new(|| {
     let state_dir = tempfile::tempdir().expect("a temporary directory can be made");
-    Tls::load(TlsOptions::new(state_dir.path())).expect("a self-signed certificate can be made")
+    TlsContext::load(TlsOptions::new(state_dir.path()))
+        .expect("a self-signed certificate can be made")
 });
 
 /// Configurations of clients: each version with each of its ciphers, and some key exchanges.

@@ -3,7 +3,7 @@
 //! Where `crypt` may choose, the model allows a range: a few records without content, or a few key updates, must pass; very many must not;
 //! in between, both results are correct.
 
-use crypt::{Content, OpenError, Version};
+use crypt::{Content, OpenRecordError, TlsVersion};
 
 use crate::records::{ALERT, DATA, HANDSHAKE, Record};
 
@@ -15,9 +15,9 @@ pub enum Expected {
     /// It must accept the record, which holds something other than data.
     Content(Content),
     /// It must refuse the record, and the connection ends.
-    Error(OpenError),
+    Error(OpenRecordError),
     /// Both are correct, because `crypt` decides how many such records are a flood.
-    FloodOr(OpenError, Content),
+    FloodOr(OpenRecordError, Content),
     /// The record was damaged. The server must refuse it for any reason, or wait for more bytes if its length field grew.
     Damaged,
 }
@@ -32,7 +32,8 @@ impl Expected {
     pub fn updates_keys(&self) -> bool {
         matches!(
             self,
-            Self::Content(Content::KeyUpdate { .. }) | Self::FloodOr(OpenError::KeyUpdateFlood, _)
+            Self::Content(Content::KeyUpdate { .. })
+                | Self::FloodOr(OpenRecordError::KeyUpdateFlood, _)
         )
     }
 }
@@ -48,7 +49,7 @@ const PLAINTEXT_MAX: usize = 1 << 14;
 
 /// Follows the state of a connection from its first record on.
 pub struct Model {
-    version: Version,
+    version: TlsVersion,
     /// Counted since the last data.
     records_without_content: usize,
     data_records: usize,
@@ -59,7 +60,7 @@ pub struct Model {
 
 impl Model {
     /// A connection directly after its handshake.
-    pub fn new(version: Version) -> Self {
+    pub fn new(version: TlsVersion) -> Self {
         let (records_without_content, data_records, key_updates) = (0, 0, 0);
         Self { version, records_without_content, data_records, key_updates, message: Vec::new() }
     }
@@ -67,21 +68,21 @@ impl Model {
     /// What the server must do with `record`, which was encrypted in order and with the current keys.
     pub fn expect(&mut self, record: &Record) -> Expected {
         match self.version {
-            Version::Tls13 => self.expect_inner(record),
-            Version::Tls12 if !matches!(record.content_type, ALERT | HANDSHAKE | DATA) => {
+            TlsVersion::Tls13 => self.expect_inner(record),
+            TlsVersion::Tls12 if !matches!(record.content_type, ALERT | HANDSHAKE | DATA) => {
                 unexpected()
             }
-            Version::Tls12 if record.plaintext.len() > PLAINTEXT_MAX => {
-                Expected::Error(OpenError::Oversized)
+            TlsVersion::Tls12 if record.plaintext.len() > PLAINTEXT_MAX => {
+                Expected::Error(OpenRecordError::Oversized)
             }
-            Version::Tls12 => self.judge(record.content_type, &record.plaintext),
+            TlsVersion::Tls12 => self.judge(record.content_type, &record.plaintext),
         }
     }
 
     /// RFC 8446 sections 5.2 and 5.4: the type is the last byte that is not 0, and the total length is limited.
     fn expect_inner(&mut self, record: &Record) -> Expected {
         if record.plaintext.len() + 1 + record.padding_bytes > PLAINTEXT_MAX + 1 {
-            return Expected::Error(OpenError::Oversized);
+            return Expected::Error(OpenRecordError::Oversized);
         }
         let inner = [&record.plaintext[..], &[record.content_type]].concat();
         match inner.iter().rposition(|byte| *byte != 0) {
@@ -92,7 +93,7 @@ impl Model {
 
     fn judge(&mut self, content_type: u8, plaintext: &[u8]) -> Expected {
         match (content_type, plaintext, self.version) {
-            (HANDSHAKE, piece, Version::Tls13) => self.handshake(piece),
+            (HANDSHAKE, piece, TlsVersion::Tls13) => self.handshake(piece),
             _ if !self.message.is_empty() => unexpected(),
             (DATA, [], _) => self.without_content(Content::Ignored),
             (DATA, data, _) => {
@@ -101,8 +102,10 @@ impl Model {
             }
             (ALERT, &[level, description], _) => self.alert(level, description),
             (ALERT, [], _) => unexpected(),
-            (ALERT, ..) => Expected::Error(OpenError::Malformed),
-            (HANDSHAKE, [1, ..], Version::Tls12) => Expected::Error(OpenError::Renegotiation),
+            (ALERT, ..) => Expected::Error(OpenRecordError::Malformed),
+            (HANDSHAKE, [1, ..], TlsVersion::Tls12) => {
+                Expected::Error(OpenRecordError::Renegotiation)
+            }
             _ => unexpected(),
         }
     }
@@ -110,8 +113,8 @@ impl Model {
     /// RFC 8446 section 6: every alert except two is fatal, whatever its level. RFC 5246 section 7.2: the level says whether it is.
     fn alert(&mut self, level: u8, description: u8) -> Expected {
         let fatal = match self.version {
-            Version::Tls13 => description != 90,
-            Version::Tls12 => level != 1,
+            TlsVersion::Tls13 => description != 90,
+            TlsVersion::Tls12 => level != 1,
         };
         match (description, fatal) {
             (0, _) => Expected::Content(Content::CloseNotify),
@@ -122,7 +125,7 @@ impl Model {
 
     fn without_content(&mut self, content: Content) -> Expected {
         self.records_without_content += 1;
-        bounded(self.records_without_content, FLOOD, OpenError::EmptyRecordFlood, content)
+        bounded(self.records_without_content, FLOOD, OpenRecordError::EmptyRecordFlood, content)
     }
 
     /// RFC 8446 section 5.1: a message may come in pieces. No piece is empty, and nothing comes between them. New keys begin with a new record.
@@ -136,7 +139,7 @@ impl Model {
                 self.key_update(request)
             }
             [24, 0, 0, 1, ..] => unexpected(),
-            [24, ..] => Expected::Error(OpenError::Malformed),
+            [24, ..] => Expected::Error(OpenRecordError::Malformed),
             _ => unexpected(),
         }
     }
@@ -144,19 +147,24 @@ impl Model {
     /// A key update (RFC 8446 section 4.6.3).
     fn key_update(&mut self, request: u8) -> Expected {
         if request > 1 {
-            return Expected::Error(OpenError::BadKeyUpdate);
+            return Expected::Error(OpenRecordError::BadKeyUpdate);
         }
         self.key_updates += 1;
         let content = Content::KeyUpdate { peer_requests_answer: request == 1 };
-        bounded(self.key_updates, FLOOD + self.data_records, OpenError::KeyUpdateFlood, content)
+        bounded(
+            self.key_updates,
+            FLOOD + self.data_records,
+            OpenRecordError::KeyUpdateFlood,
+            content,
+        )
     }
 }
 
 fn unexpected() -> Expected {
-    Expected::Error(OpenError::Unexpected)
+    Expected::Error(OpenRecordError::Unexpected)
 }
 
-fn bounded(count: usize, flood: usize, error: OpenError, content: Content) -> Expected {
+fn bounded(count: usize, flood: usize, error: OpenRecordError, content: Content) -> Expected {
     if count <= HARMLESS {
         Expected::Content(content)
     } else if count <= flood {

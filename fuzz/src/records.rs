@@ -5,7 +5,7 @@ use aws_lc_rs::aead::{
     self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
-use crypt::{Established, Suite, Version};
+use crypt::{Established, Suite, TlsVersion};
 use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
 
 use crate::client;
@@ -32,7 +32,7 @@ pub struct Record {
 
 /// Encrypts records as a client does, an honest one or an attacker.
 pub struct Writer {
-    version: Version,
+    version: TlsVersion,
     algorithm: &'static aead::Algorithm,
     hash: hkdf::Algorithm,
     key: LessSafeKey,
@@ -62,7 +62,7 @@ impl Writer {
         };
         let version = established.info.version;
         let secret =
-            if version == Version::Tls13 { client::last_traffic_secret() } else { Vec::new() };
+            if version == TlsVersion::Tls13 { client::last_traffic_secret() } else { Vec::new() };
         Self {
             version,
             algorithm,
@@ -82,13 +82,13 @@ impl Writer {
     pub fn seal(&mut self, record: &Record) -> Vec<u8> {
         let mut body = record.plaintext.clone();
         let (header, explicit, additional) = match self.version {
-            Version::Tls13 => {
+            TlsVersion::Tls13 => {
                 body.push(record.content_type);
                 body.resize(body.len() + record.padding_bytes, 0);
                 let header = header(DATA, body.len() + TAG_BYTES);
                 (header, None, header.to_vec())
             }
-            Version::Tls12 => {
+            TlsVersion::Tls12 => {
                 let explicit = self.explicit_nonce();
                 let explicit_bytes = explicit.map_or(0, |bytes| bytes.len());
                 let covered = header(record.content_type, body.len());
@@ -110,7 +110,7 @@ impl Writer {
 
     /// Changes to the next keys (RFC 8446 section 7.2). Does nothing in TLS 1.2.
     pub fn update_keys(&mut self) {
-        if self.version == Version::Tls12 {
+        if self.version == TlsVersion::Tls12 {
             return;
         }
         self.secret = self.expand_label(b"traffic upd", self.secret.len());

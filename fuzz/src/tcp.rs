@@ -204,7 +204,7 @@ impl Host {
             spend(&mut budget);
             self.handle_event(id, event);
         }
-        while let Some((id, want)) = self.endpoint.poll_want(self.now) {
+        while let Some((id, want)) = self.endpoint.poll_byte_request(self.now) {
             spend(&mut budget);
             let session = self.session(id);
             let range = want.range;

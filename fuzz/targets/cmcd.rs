@@ -9,7 +9,7 @@
 
 use fullbore_fuzz::choices::Choices;
 use libfuzzer_sys::fuzz_target;
-use qoe::{Cmcd, Collector, Report, TEXT_BYTES_MAX};
+use qoe::{Cmcd, Collector, QoeReport, TEXT_BYTES_MAX};
 
 const PATHS: [&str; 6] =
     ["a/master.m3u8", "a/v/1.m4s", "a/a/1.m4a", "b/1.mp4", "b/manifest.mpd", "c.mp4"];
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
         now_ms += u64::from(choices.byte()).pow(2) * 5;
         let (session, path) = (choices.byte() % 3, choices.one_of(&PATHS));
         let cmcd = read(choices.rest());
-        let report = Report::new(now_ms * 1000, u64::from(session), path.as_bytes(), &cmcd);
+        let report = QoeReport::new(now_ms * 1000, u64::from(session), path.as_bytes(), &cmcd);
         collector.take(vec![report]);
         collector.advance(now_ms);
         count += 1;

@@ -6,7 +6,7 @@
 
 #![no_main]
 
-use disk::ArrivedBlocks;
+use disk::PresentBlocks;
 use edge::contract::{Described, EdgeAsk, EdgeTold, OBJECT_BYTES_MAX};
 use libfuzzer_sys::fuzz_target;
 
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
     match told {
         EdgeTold::Object(described) | EdgeTold::Passed { described, .. } => check(&described),
         EdgeTold::There { first, end, .. } | EdgeTold::Failed { first, end, .. } => {
-            let arrived = ArrivedBlocks::new(1 << 24);
+            let arrived = PresentBlocks::new(1 << 24);
             arrived.note_failed(first..end, 0);
             arrived.note(first..end);
             assert_eq!(arrived.is_whole(), first == 0 && end >= 16);
@@ -44,7 +44,7 @@ fn check(described: &Described) {
         assert!(line.len() <= 512 && !line.contains(['\r', '\n', '\0']), "{line:?}");
     }
     if described.size <= MAPPED_BYTES_MAX {
-        let arrived = ArrivedBlocks::new(described.size);
+        let arrived = PresentBlocks::new(described.size);
         arrived.note(0..u64::MAX);
         assert!(arrived.is_whole());
     }

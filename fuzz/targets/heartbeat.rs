@@ -7,7 +7,9 @@
 #![no_main]
 
 use catalog::TitlePath;
-use fleet::{Condition, FillGrant, FillGrantRequest, Heartbeat, Inventory, KeptGone, RoutesUpdate};
+use fleet::{
+    Condition, FillGrant, FillGrantRequest, Heartbeat, Inventory, ReturnedTombstones, RoutesUpdate,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -28,17 +30,17 @@ fuzz_target!(|bytes: &[u8]| {
         let is_part_of_address = grant.token.iter().all(|token| token.bytes().all(is_plain));
         assert!(grant.check().is_err() || is_part_of_address);
     }
-    if let Ok(kept) = serde_json::from_slice::<KeptGone>(bytes) {
+    if let Ok(kept) = serde_json::from_slice::<ReturnedTombstones>(bytes) {
         check_gone(&kept);
     }
 });
 
-fn check_gone(kept: &KeptGone) {
+fn check_gone(kept: &ReturnedTombstones) {
     if kept.check().is_ok() {
         assert!(kept.gone.withdrawn.iter().all(|held| TitlePath::new(&held.path).is_ok()));
     }
     let written = serde_json::to_vec(kept).expect("it is plain JSON");
-    let again: KeptGone = serde_json::from_slice(&written).expect("what was written");
+    let again: ReturnedTombstones = serde_json::from_slice(&written).expect("what was written");
     assert_eq!((again.gone.to_bytes(), &again), (kept.gone.to_bytes(), kept));
 }
 

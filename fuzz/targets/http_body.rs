@@ -7,15 +7,15 @@
 #![no_main]
 
 use fullbore_fuzz::choices::Derived;
-use http::{BodyDrain, BodyFraming, BodyProgress, Limits, Parse, Reject};
+use http::{BodyDrain, BodyFraming, BodyProgress, Parse, Reject, RequestLimits};
 use libfuzzer_sys::fuzz_target;
 
 const REQUEST_LINE: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\n";
 
 fuzz_target!(|bytes: &[u8]| {
     let wire = [REQUEST_LINE, bytes].concat();
-    for body_drain_bytes_max in [Limits::default().body_drain_bytes_max, 40] {
-        let limits = Limits { body_drain_bytes_max, ..Limits::default() };
+    for body_drain_bytes_max in [RequestLimits::default().body_drain_bytes_max, 40] {
+        let limits = RequestLimits { body_drain_bytes_max, ..RequestLimits::default() };
         let mut whole = Connection::new(&limits);
         whole.receive(&wire);
         let mut cut = Connection::new(&limits);
@@ -37,7 +37,7 @@ struct Seen {
 
 /// Reads requests as a session does.
 struct Connection<'a> {
-    limits: &'a Limits,
+    limits: &'a RequestLimits,
     held: Vec<u8>,
     offset: usize,
     body: Option<BodyDrain>,
@@ -45,7 +45,7 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(limits: &'a Limits) -> Self {
+    fn new(limits: &'a RequestLimits) -> Self {
         Self { limits, held: Vec::new(), offset: 0, body: None, seen: Seen::default() }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Connection<'a> {
 }
 
 /// Compares the first request with the result of a simple parser.
-fn check_first(wire: &[u8], seen: &Seen, limits: &Limits) {
+fn check_first(wire: &[u8], seen: &Seen, limits: &RequestLimits) {
     let Some(&(framing, head_end, body_end)) = seen.requests.first() else { return };
     assert_eq!(framing, plain_framing(&wire[..head_end]));
     let body = &wire[head_end..];

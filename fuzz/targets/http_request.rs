@@ -9,7 +9,9 @@ use std::path::Component;
 
 use fullbore_fuzz::answer;
 use fullbore_fuzz::choices::Derived;
-use http::{Context, Entity, HttpDate, Limits, Parse, Refusal, RefusedRequest, Request, Resource};
+use http::{
+    Context, Entity, HttpDate, Parse, Refusal, RefusedRequest, Request, RequestLimits, Resource,
+};
 use libfuzzer_sys::fuzz_target;
 
 /// Cuts to try for each input. The fuzzer runs similar inputs again, so in the end it tries all cuts.
@@ -17,19 +19,19 @@ const CUTS: usize = 6;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut derived = Derived::of(bytes);
-    let small = Limits {
+    let small = RequestLimits {
         head_bytes_max: 192,
         uri_bytes_max: 48,
         headers_max: 4,
         ranges_max: 3,
-        ..Limits::default()
+        ..RequestLimits::default()
     };
-    for limits in [Limits::default(), small] {
+    for limits in [RequestLimits::default(), small] {
         check(bytes, &limits, &mut derived);
     }
 });
 
-fn check(bytes: &[u8], limits: &Limits, derived: &mut Derived) {
+fn check(bytes: &[u8], limits: &RequestLimits, derived: &mut Derived) {
     let whole = http::parse(bytes, limits);
     for _ in 0..CUTS {
         let cut = derived.below(bytes.len() + 1);

@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::slice::Iter;
 
-use crypt::{Content, OPENED_BYTES_MAX, OpenError, Opened, Opener};
+use crypt::{Content, OPENED_BYTES_MAX, OpenRecordError, Opened, Opener};
 use fullbore_fuzz::choices::{Choices, Derived};
 use fullbore_fuzz::client::CIPHERS;
 use fullbore_fuzz::model::{Expected, Model};
@@ -141,7 +141,7 @@ impl Talk {
     fn lie(&mut self, record: Vec<u8>) {
         if !record.is_empty() && !self.over {
             self.wire.extend(record);
-            self.expected.push(Expected::Error(OpenError::BadRecordMac));
+            self.expected.push(Expected::Error(OpenRecordError::BadRecordMac));
             self.over = true;
         }
     }
@@ -259,7 +259,7 @@ fn check_content(content: &Content, wanted: &Expected, record: &[u8]) {
     }
 }
 
-fn check_error(error: OpenError, wanted: &Expected) {
+fn check_error(error: OpenRecordError, wanted: &Expected) {
     match wanted {
         Expected::Error(wanted) | Expected::FloodOr(wanted, _) => assert_eq!(error, *wanted),
         Expected::Damaged => {}

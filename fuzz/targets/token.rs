@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use fullbore_fuzz::choices::Choices;
 use libfuzzer_sys::fuzz_target;
-use token::{Fault, Grant, KeyRing, NewPair, Token, Verified};
+use token::{Grant, KeyRing, NewPair, Token, TokenFault, Verified};
 
 const NOW: u64 = 1_790_000_000;
 
@@ -66,12 +66,12 @@ fn check_granted(grant: &Grant<'_>, path: &[u8], token: &str) {
     let mut verified = Verified::default();
     let mut check =
         |path: &[u8]| keys().check_again(&mut verified, token.as_bytes(), path, from, NOW);
-    let good = if NOW < expires_unix_seconds { Ok(()) } else { Err(Fault::Expired) };
+    let good = if NOW < expires_unix_seconds { Ok(()) } else { Err(TokenFault::Expired) };
     assert_eq!(check(path), good);
     assert_eq!(check(path), good, "again");
     if !prefix.is_empty() {
         let beside = [prefix, b"x"].concat();
-        assert_eq!(check(&beside), Err(Fault::Wrong));
+        assert_eq!(check(&beside), Err(TokenFault::Wrong));
         let below = [prefix, b"/x"].concat();
         assert_eq!(check(&below), good);
     }

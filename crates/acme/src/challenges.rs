@@ -8,7 +8,7 @@ use crate::AcmeProof;
 use crate::hook::{self, HookVerb, TxtRecord};
 use crate::obtain::NotObtained;
 use crate::proving::AtServer;
-use http::{Limits, Parse, RefusedRequest, Request, secure_place, send_on, whole_answer};
+use http::{Parse, RefusedRequest, Request, RequestLimits, secure_place, send_on, whole_answer};
 use instant_acme::ChallengeType;
 use listener::{Descriptors, HeldPlace, PlaceBounds, Places};
 use std::collections::HashMap;
@@ -165,7 +165,7 @@ async fn converse(
     answers: &Answers,
     https_port: Option<u16>,
 ) -> io::Result<()> {
-    let limits = Limits::default();
+    let limits = RequestLimits::default();
     let mut input = Vec::new();
     let answer = loop {
         match http::parse(&input, &limits) {
@@ -226,7 +226,8 @@ mod tests {
     fn answer_to(head: &str, https_port: Option<u16>) -> String {
         let answers = Answers::default();
         answers.all().insert("tok-en_1".into(), "tok-en_1.thumb".into());
-        let Ok(Parse::Complete { request, .. }) = http::parse(head.as_bytes(), &Limits::default())
+        let Ok(Parse::Complete { request, .. }) =
+            http::parse(head.as_bytes(), &RequestLimits::default())
         else {
             panic!("{head}")
         };

@@ -257,7 +257,7 @@ mod tests {
         seals: false,
         changes_keys: false,
         sends_files: true,
-        cards: delivery::CardTls::Off,
+        nics: delivery::NicTls::Off,
     };
 
     fn found(errno: i32) -> Option<(PathBuf, io::Error)> {

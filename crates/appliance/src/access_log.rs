@@ -65,7 +65,7 @@ struct Line {
 }
 
 /// The log's data about one response.
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     /// The viewer.
     pub peer: SocketAddr,
     /// TLS version and cipher suite.
@@ -163,7 +163,7 @@ impl AccessLog {
     }
 
     /// Logs one response; never waits.
-    pub fn write(&self, entry: &Entry<'_>) {
+    pub fn write(&self, entry: &LogEntry<'_>) {
         let json = entry.to_json().to_string();
         // People also read the log in terminals.
         let shown = match library::shown_json(&json) {
@@ -199,7 +199,7 @@ impl AccessLog {
     }
 }
 
-impl Entry<'_> {
+impl LogEntry<'_> {
     fn to_json(&self) -> serde_json::Value {
         let since_1970 = since_1970();
         let mut cut = Vec::new();

@@ -1,7 +1,7 @@
 //! Lines that are too long, and a disk that is too slow or full.
 
 use super::*;
-use http::{Limits, Parse, parse};
+use http::{Parse, RequestLimits, parse};
 use std::net::Ipv4Addr;
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -13,14 +13,14 @@ fn long_request() -> Request {
     head.extend(b" HTTP/1.1\r\nHost: h\r\nUser-Agent: ");
     head.extend([0xff; 8000]);
     head.extend(b"\r\n\r\n");
-    match parse(&head, &Limits::default()) {
+    match parse(&head, &RequestLimits::default()) {
         Ok(Parse::Complete { request, .. }) => request,
         other => panic!("{other:?}"),
     }
 }
 
-fn entry(request: &Request) -> Entry<'_> {
-    Entry {
+fn entry(request: &Request) -> LogEntry<'_> {
+    LogEntry {
         peer: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
         tls: None,
         request: Some(request),
@@ -73,7 +73,9 @@ fn long_fields_are_cut_and_the_line_says_so() {
 #[test]
 fn ordinary_lines_are_whole() {
     let head = b"GET /a?b HTTP/1.1\r\nHost: h\r\nUser-Agent: curl/8\r\n\r\n";
-    let Ok(Parse::Complete { request, .. }) = parse(head, &Limits::default()) else { panic!() };
+    let Ok(Parse::Complete { request, .. }) = parse(head, &RequestLimits::default()) else {
+        panic!()
+    };
     let line = entry(&request).to_json();
     assert_eq!((&line["target"], &line["user_agent"]), (&json!("/a?b"), &json!("curl/8")));
     assert_eq!(line["host"], json!("h"));
@@ -86,7 +88,7 @@ fn no_field_has_the_signature_of_a_token() {
     let page = format!("/player.html?src=%2Ft%2F1790000000.{signature}.k1.2%2Ffilms%2Fa.m3u8");
     let lines = format!("Referer: https://h{page}\r\nUser-Agent: p ({page})\r\n");
     let head = format!("GET {page} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
-    let parsed = parse(head.as_bytes(), &Limits::default());
+    let parsed = parse(head.as_bytes(), &RequestLimits::default());
     let Ok(Parse::Complete { request, .. }) = parsed else { panic!() };
     let (line, page) = (entry(&request).to_json(), page.replace(&signature, "-"));
     assert_eq!(line["target"], json!(page));
@@ -139,7 +141,9 @@ fn a_reopened_log_begins_with_a_whole_line_and_what_the_full_disk_held_back_is_c
     let log = AccessLog::start(Box::new(Full)).unwrap();
     let (worker, reopener) = (log.for_worker(), log.reopener(&path).unwrap());
     let head = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
-    let Ok(Parse::Complete { request, .. }) = parse(head, &Limits::default()) else { panic!() };
+    let Ok(Parse::Complete { request, .. }) = parse(head, &RequestLimits::default()) else {
+        panic!()
+    };
     (0..10).for_each(|_| worker.write(&entry(&request)));
     while log.waiting_bytes.load(Ordering::Relaxed) > 0 {
         std::thread::yield_now();
@@ -175,7 +179,9 @@ fn only_a_file_can_be_reopened_and_if_it_cannot_the_log_goes_on() {
     std::fs::rename(folder.path().join("logs"), &moved).unwrap();
     assert_eq!(reopener.reopen().unwrap_err().kind(), io::ErrorKind::NotFound);
     let head = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
-    let Ok(Parse::Complete { request, .. }) = parse(head, &Limits::default()) else { panic!() };
+    let Ok(Parse::Complete { request, .. }) = parse(head, &RequestLimits::default()) else {
+        panic!()
+    };
     log.write(&entry(&request));
     while std::fs::read(moved.join("access.log")).unwrap().is_empty() {
         std::thread::yield_now();

@@ -24,12 +24,12 @@ use crate::reloads::{self, Reloads};
 use crate::sandbox;
 use crate::silo_map::SiloMap;
 use crate::tls_stat::{self, TlsStat};
-use crate::upgrade::Estate;
+use crate::upgrade::ListenerSet;
 use catalog::KnownTitles;
 use delivery::{KernelOffload, Outgoing, Piece};
 use http::{
-    Context, HttpDate, Limits, Method, Page, Parse, Part, Refusal, RefusedRequest, Reject, Request,
-    Resource, Response,
+    Context, HttpDate, Method, PageBody, Parse, Part, Refusal, RefusedRequest, Reject, Request,
+    RequestLimits, Resource, Response,
 };
 use net::{Admission, Socket};
 use qoe::Collector;
@@ -43,7 +43,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use telemetry::{Exposition, Kind, Metric, Numbers, Stored, Totals};
+use telemetry::{Exposition, Kind, Metric, Numbers, StoredUnit, Totals};
 
 /// Connections at once: enough for a few scrapers and people.
 const CONNECTIONS_MAX: usize = 64;
@@ -93,7 +93,7 @@ pub struct Chosen {
 /// can use its address at once.
 pub(crate) struct Admin {
     control: AdminControl,
-    estate: Arc<Estate>,
+    listeners: Arc<ListenerSet>,
 }
 
 /// Controls the listener from other threads.
@@ -112,7 +112,7 @@ struct State {
     experience: Mutex<Collector>,
     draining: AtomicBool,
     /// Set while another server has the listener. Responses then announce that their connection ends.
-    is_away: AtomicBool,
+    is_standby: AtomicBool,
     /// Held once for each listener and each client that has not been answered yet.
     unanswered: Arc<()>,
     hosts: AdminHosts,
@@ -138,7 +138,7 @@ impl Admin {
     /// # Errors
     /// If the thread or its ring cannot be started.
     pub(crate) fn start(
-        estate: Arc<Estate>,
+        listeners: Arc<ListenerSet>,
         workers: Vec<Watched>,
         config: &Config,
         chosen: Chosen,
@@ -155,7 +155,7 @@ impl Admin {
             started,
             experience: Mutex::default(),
             draining,
-            is_away: AtomicBool::new(estate.is_shared()),
+            is_standby: AtomicBool::new(listeners.is_shared()),
             unanswered: Arc::default(),
             hosts: AdminHosts::new(&config.admin_hosts),
             misdirected: AtomicU64::new(0),
@@ -171,8 +171,8 @@ impl Admin {
             redirects,
         });
         let served = Arc::clone(&state);
-        let listener = estate.admin.try_clone()?;
-        let redirect = estate.redirect().map(OwnedFd::try_clone).transpose()?;
+        let listener = listeners.admin.try_clone()?;
+        let redirect = listeners.redirect().map(OwnedFd::try_clone).transpose()?;
         let (remote, woken) = remote()?;
         let (ready, readiness) = std::sync::mpsc::channel();
         std::thread::Builder::new().name("admin".into()).spawn(move || {
@@ -191,7 +191,7 @@ impl Admin {
             }
         })?;
         readiness.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;
-        Ok(Self { control: AdminControl { state, remote }, estate })
+        Ok(Self { control: AdminControl { state, remote }, listeners })
     }
 
     /// From now on, `/healthz` reports that the server is shutting down.
@@ -207,8 +207,8 @@ impl Admin {
 
 impl AdminControl {
     /// Leaves the listener to another server, or accepts again.
-    pub(crate) fn send_away(&self, is_away: bool) {
-        self.state.is_away.store(is_away, Ordering::Relaxed);
+    pub(crate) fn set_standby(&self, is_standby: bool) {
+        self.state.is_standby.store(is_standby, Ordering::Relaxed);
         self.remote.wake();
     }
 
@@ -222,7 +222,7 @@ impl AdminControl {
 
 impl Drop for Admin {
     fn drop(&mut self) {
-        self.estate.stop_admin();
+        self.listeners.stop_admin();
     }
 }
 
@@ -246,7 +246,7 @@ async fn serve(
     let of_redirects = Accepting::new(redirect.map(Fd::from));
     let admission = Admission::new(CONNECTIONS_MAX, 0);
     let follow = || {
-        let is_here = !state.is_away.load(Ordering::Relaxed);
+        let is_here = !state.is_standby.load(Ordering::Relaxed);
         accepting.set(is_here, |listener, stop| {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
             spawn(accept(state, live, listener, stop, Rc::clone(&admission)));
@@ -333,7 +333,7 @@ pub(crate) async fn accept_into(listener: Fd, stop: &Drain, receive: impl Fn(Soc
 
 /// Answers requests one after the other. The client counts as `unanswered` until its first answer, and later while a response is sent.
 async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<()>) {
-    let limits = Limits::default();
+    let limits = RequestLimits::default();
     let mut input = Vec::new();
     let mut unanswered = Some(unanswered);
     loop {
@@ -374,7 +374,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<(
 pub(crate) async fn read_request(
     socket: &Socket,
     input: &mut Vec<u8>,
-    limits: &Limits,
+    limits: &RequestLimits,
 ) -> Option<Result<Request, Refusal>> {
     loop {
         match http::parse(input, limits) {
@@ -486,7 +486,7 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
             });
         }
     };
-    let page = Page {
+    let page = PageBody {
         content_type,
         // Generated just now, so no client has a current copy.
         etag: None,
@@ -502,8 +502,8 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
 fn with_context<R>(state: &State, f: impl FnOnce(&Context<'_>) -> R) -> R {
     let since_1970 = since_1970();
     let date = HttpDate::new(since_1970.as_secs());
-    let closing = state.is_away.load(Ordering::Relaxed);
-    let limits = Limits::default();
+    let closing = state.is_standby.load(Ordering::Relaxed);
+    let limits = RequestLimits::default();
     f(&Context { cache_control: "no-store", closing, ..Context::new(&date, &limits) })
 }
 
@@ -513,7 +513,7 @@ const RESIDENT_BYTES: Metric =
 
 const UPTIME: Metric =
     Metric::new(Kind::Gauge, "fullbore_uptime_seconds", "Time since the server started.")
-        .stored(Stored::Millionths);
+        .stored(StoredUnit::Millionths);
 
 const LIBRARY_LOST: Metric = Metric::new(
     Kind::Gauge,

@@ -23,7 +23,7 @@ pub struct Timeouts {
 /// One worker's settings for responses.
 pub struct Answering {
     /// Limits on requests.
-    pub limits: http::Limits,
+    pub limits: http::RequestLimits,
     /// How long viewers may take.
     pub timeouts: Timeouts,
     /// Set if viewers can ask for the server's health.
@@ -41,10 +41,10 @@ impl Answering {
     pub(crate) fn new(config: &Config) -> Self {
         let seconds = Duration::from_secs_f64;
         Self {
-            limits: http::Limits {
+            limits: http::RequestLimits {
                 head_bytes_max: config.limits.head_bytes_max,
                 uri_bytes_max: config.limits.uri_bytes_max,
-                ..http::Limits::default()
+                ..http::RequestLimits::default()
             },
             timeouts: Timeouts {
                 handshake: seconds(config.timeouts.handshake_seconds),

@@ -2,16 +2,16 @@
 //!
 //! All of it is behind locks. The worker takes one once per response and the others once a second; the admin thread takes each once a second.
 
-use crate::busiest::{Busiest, Share};
+use crate::busiest::{Busiest, TitleShare};
 use catalog::KnownTitles;
-use qoe::{Delivery, Report};
+use qoe::{Delivery, QoeReport};
 use std::sync::{Arc, Mutex};
 
 /// One worker's audience.
 #[derive(Debug, Default)]
 pub struct Audience {
     busiest: Mutex<Busiest>,
-    reports: Mutex<Vec<Report>>,
+    reports: Mutex<Vec<QoeReport>>,
     deliveries: Mutex<Vec<Delivery>>,
 }
 
@@ -24,12 +24,12 @@ impl Audience {
     }
 
     /// The titles since the last call with their bytes, and the folders found to be titles; see [`Busiest::take`].
-    pub fn take_busiest(&self, known: &Arc<KnownTitles>) -> (Vec<Share>, Vec<Box<[u8]>>) {
+    pub fn take_busiest(&self, known: &Arc<KnownTitles>) -> (Vec<TitleShare>, Vec<Box<[u8]>>) {
         self.busiest.lock().expect("no holder of this lock can panic").take(known)
     }
 
     /// Hands over players' reports, once a second. If the last ones have not been taken yet, they stay, and nothing is added to them.
-    pub fn hand_over(&self, reports: &mut Vec<Report>) {
+    pub fn hand_over(&self, reports: &mut Vec<QoeReport>) {
         let mut waiting = self.reports.lock().expect("no holder of this lock can panic");
         if waiting.is_empty() {
             std::mem::swap(&mut *waiting, reports);
@@ -50,7 +50,7 @@ impl Audience {
     }
 
     /// Takes the reports that were handed over.
-    pub fn take_reports(&self) -> Vec<Report> {
+    pub fn take_reports(&self) -> Vec<QoeReport> {
         std::mem::take(&mut *self.reports.lock().expect("no holder of this lock can panic"))
     }
 }

@@ -21,7 +21,7 @@ const NEWS_MAX: usize = 64;
 
 /// A title and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct TitleShare {
     /// The title; empty for the library itself.
     pub title: Box<[u8]>,
     /// Bytes sent for it.
@@ -33,7 +33,7 @@ pub struct Share {
 /// One worker's titles in the current second.
 #[derive(Debug, Default)]
 pub struct Busiest {
-    shares: Vec<Share>,
+    shares: Vec<TitleShare>,
     news: Vec<Box<[u8]>>,
     known: Arc<KnownTitles>,
 }
@@ -53,12 +53,12 @@ impl Busiest {
             return;
         }
         if self.shares.len() < TITLES_MAX {
-            self.shares.push(Share { title: title.into(), bytes, starts });
+            self.shares.push(TitleShare { title: title.into(), bytes, starts });
             return;
         }
         let least = self.shares.iter_mut().min_by_key(|share| share.bytes);
         let least = least.expect("the list is full, so it is not empty");
-        *least = Share { title: title.into(), bytes: least.bytes + bytes, starts };
+        *least = TitleShare { title: title.into(), bytes: least.bytes + bytes, starts };
     }
 
     fn add_news(&mut self, folder: &[u8]) {
@@ -68,7 +68,7 @@ impl Busiest {
     }
 
     /// Returns the list, and starts a new one that uses the titles in `known`. Also returns folders that were found to be titles.
-    pub fn take(&mut self, known: &Arc<KnownTitles>) -> (Vec<Share>, Vec<Box<[u8]>>) {
+    pub fn take(&mut self, known: &Arc<KnownTitles>) -> (Vec<TitleShare>, Vec<Box<[u8]>>) {
         let taken = std::mem::take(self);
         self.known = Arc::clone(known);
         (taken.shares, taken.news)
@@ -150,7 +150,7 @@ mod tests {
         busiest.note(b"film/v-0123456789ab/video.mp4", 9000, false);
         busiest.note(b"film/v-0123456789ab/video.m3u8", 90, true);
         let (shares, _) = busiest.take(&Arc::default());
-        assert_eq!(shares, [Share { title: Box::from(&b"film"[..]), bytes: 9990, starts: 1 }]);
+        assert_eq!(shares, [TitleShare { title: Box::from(&b"film"[..]), bytes: 9990, starts: 1 }]);
         for (path, starts) in [(&b"lone.ts"[..], 1), (&b"film/v-0123456789ab/7.TS"[..], 0)] {
             busiest.note(path, 1, true);
             let (shares, _) = busiest.take(&Arc::default());

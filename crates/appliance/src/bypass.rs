@@ -5,7 +5,7 @@ use crate::config::bypass::{Bypass, Device, congestion_control};
 use crate::config::{Config, ConfigError, Switch};
 use delivery::own_tcp::Parts;
 use stack::{
-    BuffersInPlace, Interface, PAYLOAD_BYTES_MAX, SetupError, TapPlan, XdpPlan, receive_queues,
+    BuffersInPlace, Interface, PAYLOAD_BYTES_MAX, SetupError, TapSetup, XdpSetup, receive_queues,
     siblings,
 };
 use std::fmt;
@@ -23,7 +23,7 @@ const PACE_BYTES_MIN: u32 = 64 << 10;
 
 /// Why the bypass route is not available.
 #[derive(Debug)]
-pub enum OpenError {
+pub enum BypassError {
     /// The configuration is wrong.
     Config(ConfigError),
     /// The device cannot be set up.
@@ -34,7 +34,7 @@ pub enum OpenError {
     NoDescriptors(io::Error),
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for BypassError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no bypass route: ")?;
         match self {
@@ -49,7 +49,7 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {
+impl std::error::Error for BypassError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Config(error) => Some(error),
@@ -67,15 +67,15 @@ pub fn open(
     config: &Config,
     workers: usize,
     lends: Vec<BuffersInPlace>,
-) -> Result<Vec<Parts>, OpenError> {
+) -> Result<Vec<Parts>, BypassError> {
     // A configuration may have 1024 workers at most.
     let queues = u32::try_from(workers).unwrap_or(u32::MAX);
     let interfaces = match config.bypass.device {
         Device::Tap => tap(config, queues),
         Device::Xdp => xdp(config, queues, lends),
     }?;
-    let secret = secret().map_err(OpenError::NoRandomNumbers)?;
-    let siblings = siblings(interfaces.len()).map_err(OpenError::NoDescriptors)?;
+    let secret = secret().map_err(BypassError::NoRandomNumbers)?;
+    let siblings = siblings(interfaces.len()).map_err(BypassError::NoDescriptors)?;
     let parts = interfaces.into_iter().zip(siblings).map(|(interface, (sibling, told))| Parts {
         tcp: tcp_config(config, &interface),
         interface,
@@ -98,18 +98,18 @@ pub fn workers(config: &Config) -> Option<usize> {
     usize::try_from(count).ok()
 }
 
-fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, OpenError> {
+fn tap(config: &Config, queues: u32) -> Result<Vec<Interface>, BypassError> {
     let Bypass { interface, addresses, mtu_bytes, .. } = &config.bypass;
-    let plan = TapPlan {
+    let setup = TapSetup {
         name: interface.clone(),
         queues,
         addresses: addresses.clone(),
-        kernel_addresses: config.bypass.kernel_prefixes().map_err(OpenError::Config)?,
+        kernel_addresses: config.bypass.kernel_prefixes().map_err(BypassError::Config)?,
         mtu_bytes: *mtu_bytes,
         coalesce: config.is_on(Switch::Coalesce),
         payload_bytes_max: payload_bytes_max(config),
     };
-    plan.open().map_err(OpenError::Device)
+    setup.open().map_err(BypassError::Device)
 }
 
 /// The largest payload given to a TAP at once.
@@ -122,10 +122,10 @@ fn xdp(
     config: &Config,
     queues: u32,
     lends: Vec<BuffersInPlace>,
-) -> Result<Vec<Interface>, OpenError> {
+) -> Result<Vec<Interface>, BypassError> {
     let port = config.listen.port();
     let flow = |address: &IpAddr| SocketAddr::new(*address, port);
-    let plan = XdpPlan {
+    let setup = XdpSetup {
         interface: config.bypass.interface.clone(),
         queues,
         flows: config.bypass.addresses.iter().map(flow).collect(),
@@ -135,7 +135,7 @@ fn xdp(
         lends_to_kernel: false,
         streams_payload: !config.is_on(Switch::CachedFrames),
     };
-    plan.open().map_err(OpenError::Device)
+    setup.open().map_err(BypassError::Device)
 }
 
 fn tcp_config(config: &Config, interface: &Interface) -> tcp::Config {

@@ -41,7 +41,7 @@ pub use tls::{Certificate, Tls, Versions};
 use crate::admin_hosts::is_host_name;
 use crate::buffers::BUFFERS_MIN;
 use ::net::Admission;
-use disk::{Policy, Way};
+use disk::{Policy, ReadMode};
 use serde::{Deserialize, Serialize};
 use std::fmt::{Display, LowerExp};
 use std::net::SocketAddr;
@@ -194,9 +194,9 @@ impl From<Disk> for Policy {
     fn from(disk: Disk) -> Self {
         match disk {
             Disk::Auto => Self::Auto,
-            Disk::Cached => Self::Always(Way::Cached),
-            Disk::Once => Self::Always(Way::Once),
-            Disk::Direct => Self::Always(Way::Direct),
+            Disk::Cached => Self::Always(ReadMode::Buffered),
+            Disk::Once => Self::Always(ReadMode::Dontcache),
+            Disk::Direct => Self::Always(ReadMode::Direct),
         }
     }
 }

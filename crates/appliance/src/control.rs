@@ -1,7 +1,7 @@
 //! How the main thread controls workers: the only state that both write.
 
 use crate::address_lists::AddressLists;
-use crypt::Tls;
+use crypt::TlsContext;
 use disk::Inode;
 use reactor::Remote;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use token::{CopyRing, KeyRing};
 /// The main thread's requests to one worker. The worker checks them when it is woken.
 pub struct Control {
     drain: AtomicBool,
-    away: AtomicBool,
+    standby: AtomicBool,
     left: AtomicBool,
-    tls: Mutex<Option<Tls>>,
+    tls: Mutex<Option<TlsContext>>,
     keys: Mutex<Option<Arc<KeyRing>>>,
     copies: Mutex<Option<Arc<CopyRing>>>,
     lists: Mutex<Option<Arc<AddressLists>>>,
@@ -22,11 +22,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Controls the worker that `remote` wakes. If it `is_away`, it accepts nothing until asked to.
-    pub fn new(remote: Remote, is_away: bool) -> Self {
+    /// Controls the worker that `remote` wakes. If it `is_standby`, it accepts nothing until asked to.
+    pub fn new(remote: Remote, is_standby: bool) -> Self {
         Self {
             drain: AtomicBool::new(false),
-            away: AtomicBool::new(is_away),
+            standby: AtomicBool::new(is_standby),
             left: AtomicBool::new(false),
             tls: Mutex::new(None),
             keys: Mutex::new(None),
@@ -45,13 +45,13 @@ impl Control {
 
     /// Asks the worker to leave its listeners to another process, or to accept again. While away, it still answers its viewers, but announces that
     /// each connection ends with the response.
-    pub(crate) fn send_away(&self, is_away: bool) {
-        self.away.store(is_away, Ordering::Release);
+    pub(crate) fn set_standby(&self, is_standby: bool) {
+        self.standby.store(is_standby, Ordering::Release);
         self.remote.wake();
     }
 
     /// Gives the worker certificates for its next connections.
-    pub fn renew(&self, tls: Tls) {
+    pub fn renew(&self, tls: TlsContext) {
         *self.tls.lock().expect("no holder of this lock can panic") = Some(tls);
         self.remote.wake();
     }
@@ -86,8 +86,8 @@ impl Control {
     }
 
     /// Whether the worker leaves its listeners to another process.
-    pub(crate) fn is_away(&self) -> bool {
-        self.away.load(Ordering::Acquire)
+    pub(crate) fn is_standby(&self) -> bool {
+        self.standby.load(Ordering::Acquire)
     }
 
     /// Records whether the worker has accepted its last connection, and has published their number.
@@ -121,7 +121,7 @@ impl Control {
     }
 
     /// New certificates; each set is returned once.
-    pub(crate) fn take_tls(&self) -> Option<Tls> {
+    pub(crate) fn take_tls(&self) -> Option<TlsContext> {
         self.tls.lock().expect("no holder of this lock can panic").take()
     }
 }

@@ -9,7 +9,7 @@ use crate::silo_map::SiloMap;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use telemetry::{Exposition, Kind, Metric, Numbers, Source};
+use telemetry::{Exposition, Kind, Metric, Numbers, ReadSource};
 
 /// Bytes by path. There are none on a machine with one silo.
 pub(crate) const METRIC: Metric = Metric::new(
@@ -20,7 +20,7 @@ pub(crate) const METRIC: Metric = Metric::new(
 .by("disk,worker,card");
 
 /// The bytes' source, their worker's silo, and the silo of the card by which they left.
-type Path = (Source, usize, Option<usize>);
+type Path = (ReadSource, usize, Option<usize>);
 
 /// Bytes by path, summed over the workers.
 pub(crate) struct Paths(BTreeMap<Path, u64>);
@@ -30,8 +30,8 @@ impl Paths {
     pub(crate) fn of(map: &SiloMap, workers: &[Arc<Numbers>]) -> Self {
         let mut paths = BTreeMap::new();
         for (worker, numbers) in workers.iter().enumerate() {
-            for (source, card, bytes) in numbers.crossings.each() {
-                *paths.entry((source, map.of_worker(worker), card)).or_default() += bytes;
+            for (source, nic, bytes) in numbers.crossings.each() {
+                *paths.entry((source, map.of_worker(worker), nic)).or_default() += bytes;
             }
         }
         Self(paths)
@@ -48,9 +48,9 @@ impl Paths {
             return Value::Null;
         }
         let path = |(path, bytes): (&Path, &u64)| {
-            let [disk, worker, card] = named(*path);
+            let [disk, worker, nic] = named(*path);
             json!({
-                "disk": disk, "worker": worker, "card": card, "bytes": bytes,
+                "disk": disk, "worker": worker, "card": nic, "bytes": bytes,
                 "crossings": crossings(*path),
             })
         };
@@ -67,20 +67,20 @@ impl Paths {
 }
 
 /// How often a byte on this path crosses.
-fn crossings((source, worker, card): Path) -> u64 {
-    let from_disk = matches!(source, Source::Disk(Some(disk)) if disk != worker);
-    let to_card = card.is_some_and(|card| card != worker);
-    u64::from(from_disk) + u64::from(to_card)
+fn crossings((source, worker, nic): Path) -> u64 {
+    let from_disk = matches!(source, ReadSource::Disk(Some(disk)) if disk != worker);
+    let to_nic = nic.is_some_and(|nic| nic != worker);
+    u64::from(from_disk) + u64::from(to_nic)
 }
 
 /// The values of the labels.
-fn named((source, worker, card): Path) -> [String; 3] {
+fn named((source, worker, nic): Path) -> [String; 3] {
     let silo = |silo: Option<usize>| silo.map_or("unknown".to_owned(), |silo| silo.to_string());
     let source = match source {
-        Source::Memory => "memory".to_owned(),
-        Source::Disk(disk) => silo(disk),
+        ReadSource::Memory => "memory".to_owned(),
+        ReadSource::Disk(disk) => silo(disk),
     };
-    [source, worker.to_string(), silo(card)]
+    [source, worker.to_string(), silo(nic)]
 }
 
 #[cfg(test)]
@@ -88,32 +88,32 @@ mod tests {
     use super::*;
 
     /// Bytes on these paths.
-    fn paths(all: &[(Source, usize, Option<usize>, u64)]) -> Paths {
+    fn paths(all: &[(ReadSource, usize, Option<usize>, u64)]) -> Paths {
         Paths(
             all.iter()
-                .map(|(source, worker, card, bytes)| ((*source, *worker, *card), *bytes))
+                .map(|(source, worker, nic, bytes)| ((*source, *worker, *nic), *bytes))
                 .collect(),
         )
     }
 
     #[test]
     fn a_byte_crosses_where_disk_and_worker_or_worker_and_card_differ() {
-        let disk = |silo| Source::Disk(Some(silo));
+        let disk = |silo| ReadSource::Disk(Some(silo));
         assert_eq!(crossings((disk(0), 0, Some(0))), 0);
         assert_eq!(crossings((disk(1), 0, Some(0))), 1);
         assert_eq!(crossings((disk(1), 0, Some(2))), 2);
-        assert_eq!(crossings((Source::Memory, 0, Some(2))), 1);
-        assert_eq!(crossings((Source::Disk(None), 0, None)), 0);
+        assert_eq!(crossings((ReadSource::Memory, 0, Some(2))), 1);
+        assert_eq!(crossings((ReadSource::Disk(None), 0, None)), 0);
     }
 
     /// Four nodes with a disk each. With cards on all of them, by network: three of four reads cross. With cards on two, half of the
     /// bytes also cross on their way out: 0.75 + 0.5 (Gallatin, EuroBSDCon 2019).
     #[test]
     fn the_arithmetic_is_that_of_the_published_cases() {
-        let each = |cards: usize| {
+        let each = |nics: usize| {
             let places = (0..4).flat_map(|disk| (0..4).map(move |worker| (disk, worker)));
             let path =
-                |(disk, worker)| (Source::Disk(Some(disk)), worker, Some(worker % cards), 100);
+                |(disk, worker)| (ReadSource::Disk(Some(disk)), worker, Some(worker % nics), 100);
             paths(&places.map(path).collect::<Vec<_>>())
         };
         assert_eq!(each(4).crossings_per_byte(), 0.75);
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn paths_have_three_labels() {
         let mut exposition = Exposition::default();
-        let memory = (Source::Memory, 1, None, 5);
-        paths(&[memory, (Source::Disk(Some(0)), 1, Some(1), 7)]).expose(&mut exposition);
+        let memory = (ReadSource::Memory, 1, None, 5);
+        paths(&[memory, (ReadSource::Disk(Some(0)), 1, Some(1), 7)]).expose(&mut exposition);
         let text = exposition.into_text();
         let name = METRIC.name;
         assert!(

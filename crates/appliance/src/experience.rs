@@ -6,7 +6,7 @@
 
 use crate::audience::Audience;
 use http::{Field, Request};
-use qoe::{Cmcd, Delivery, Report, Salt};
+use qoe::{Cmcd, Delivery, QoeReport, Salt};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ pub struct Experience {
     salt: RefCell<Salt>,
     /// The start of all workers' times.
     epoch: Instant,
-    reports: RefCell<Vec<Report>>,
+    reports: RefCell<Vec<QoeReport>>,
     deliveries: RefCell<Vec<Delivery>>,
 }
 
@@ -54,7 +54,7 @@ impl Experience {
         }
         numbers.cmcd_reports_total.add(1);
         let session = self.salt.borrow_mut().session(name, since_1970.as_secs());
-        reports.push(Report::new(self.now_us(), session, path, &cmcd));
+        reports.push(QoeReport::new(self.now_us(), session, path, &cmcd));
     }
 
     /// Records how many bytes of the response to `request` the viewer at `client` received, if the request names a session.
@@ -110,12 +110,12 @@ fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{Limits, Parse};
+    use http::{Parse, RequestLimits};
 
     /// The reports and counters of one request.
-    fn noted(target: &str, lines: &str) -> (Vec<Report>, Numbers) {
+    fn noted(target: &str, lines: &str) -> (Vec<QoeReport>, Numbers) {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
-        let parsed = http::parse(head.as_bytes(), &Limits::default()).unwrap();
+        let parsed = http::parse(head.as_bytes(), &RequestLimits::default()).unwrap();
         let Parse::Complete { request, .. } = parsed else { panic!("{head:?}") };
         let now = Duration::from_secs(1_790_000_000);
         let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
@@ -131,7 +131,8 @@ mod tests {
         let now = Duration::from_secs(1_790_000_000);
         let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
         let head = b"GET /a?CMCD=sid%3D%22x%22 HTTP/1.1\r\nHost: h\r\n\r\n";
-        let Ok(Parse::Complete { request, .. }) = http::parse(head, &Limits::default()) else {
+        let Ok(Parse::Complete { request, .. }) = http::parse(head, &RequestLimits::default())
+        else {
             panic!()
         };
         let addresses =
@@ -146,7 +147,7 @@ mod tests {
         assert!(noted.iter().all(|one| one.session == noted[0].session && one.bytes == 7));
         assert_eq!((viewers[0], viewers[3]), (viewers[1], viewers[4]));
         assert!(viewers[0] != viewers[2] && viewers[0] != viewers[3]);
-        let plain = http::parse(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &Limits::default());
+        let plain = http::parse(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &RequestLimits::default());
         let Ok(Parse::Complete { request, .. }) = plain else { panic!() };
         experience.note_delivery(&request, addresses[0].parse().unwrap(), 7, now);
         experience.publish(&audience);
@@ -197,7 +198,8 @@ mod tests {
         let now = Duration::from_secs(1_790_000_000);
         let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
         let head = b"GET /a?CMCD=sid%3D%22x%22 HTTP/1.1\r\nHost: h\r\n\r\n";
-        let Ok(Parse::Complete { request, .. }) = http::parse(head, &Limits::default()) else {
+        let Ok(Parse::Complete { request, .. }) = http::parse(head, &RequestLimits::default())
+        else {
             panic!()
         };
         let numbers = Numbers::default();

@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
-use token::{Fault, KeyRing, Token, Verified};
+use token::{KeyRing, Token, TokenFault, Verified};
 
 /// One worker's gate.
 pub struct Gate {
@@ -46,12 +46,12 @@ impl Gate {
         client: IpAddr,
         now_unix_seconds: u64,
         verified: &mut Verified,
-    ) -> Result<Cow<'r, Resource>, Fault> {
+    ) -> Result<Cow<'r, Resource>, TokenFault> {
         let (token, resource) = self.taken_off(request);
         if let Resource::File(path) = &*resource {
             let path = path.as_bytes();
             if self.requires(path) {
-                let token = token.ok_or(Fault::Missing)?;
+                let token = token.ok_or(TokenFault::Missing)?;
                 let keys = self.keys.borrow();
                 keys.check_again(verified, token, path, client, now_unix_seconds)?;
             }
@@ -130,7 +130,7 @@ fn before_path(resource: &Resource) -> Option<(&[u8], Resource)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{Limits, Parse};
+    use http::{Parse, RequestLimits};
     use token::Grant;
 
     const NOW: u64 = 1_790_000_000;
@@ -156,13 +156,13 @@ mod tests {
 
     fn request(target: &str) -> Request {
         let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
-        let parsed = http::parse(head.as_bytes(), &Limits::default()).unwrap();
+        let parsed = http::parse(head.as_bytes(), &RequestLimits::default()).unwrap();
         let Parse::Complete { request, .. } = parsed else { panic!("{head:?}") };
         request
     }
 
     /// The path that is allowed, or why it is not.
-    fn admit(gate: &Gate, target: &str) -> Result<String, Fault> {
+    fn admit(gate: &Gate, target: &str) -> Result<String, TokenFault> {
         gate.admit(&request(target), CLIENT, NOW, &mut Verified::default()).map(|resource| {
             match &*resource {
                 Resource::File(path) => String::from_utf8(path.as_bytes().to_vec()).unwrap(),
@@ -201,20 +201,20 @@ mod tests {
         // With the key, only a real token counts.
         gate.renew(Arc::clone(&signing.keys.borrow()));
         assert_eq!(admit(&gate, &good), Ok("films/a/b.m4s".to_owned()));
-        assert_eq!(admit(&gate, plain), Err(Fault::Missing));
+        assert_eq!(admit(&gate, plain), Err(TokenFault::Missing));
     }
 
     #[test]
     fn without_one_there_is_nothing() {
         let gate = gate(&["/"]);
         for target in ["/films/a", "/t/films", "/t", "/films/a?t=x", "/films/a?Token=x"] {
-            assert_eq!(admit(&gate, target), Err(Fault::Missing), "{target}");
+            assert_eq!(admit(&gate, target), Err(TokenFault::Missing), "{target}");
         }
         for target in ["/t/films/a", "/films/a?token=", "/t/../a", "/films/a?token=x"] {
             let expected = if target == "/t/../a" {
                 Ok("Refused(DotSegment)".into())
             } else {
-                Err(Fault::Malformed)
+                Err(TokenFault::Malformed)
             };
             assert_eq!(admit(&gate, target), expected, "{target}");
         }
@@ -235,7 +235,7 @@ mod tests {
         for path in ["films/ab", "films/b", "films", "films/A/b", "films%2fa"] {
             let admitted = admit(&gate, &format!("/t/{token}/{path}"));
             let refused = admitted.as_ref().is_ok_and(|path| path.starts_with("Refused"));
-            assert!(refused || admitted == Err(Fault::Wrong), "{path}: {admitted:?}");
+            assert!(refused || admitted == Err(TokenFault::Wrong), "{path}: {admitted:?}");
         }
     }
 

@@ -5,9 +5,9 @@
 //! checks whether memory is short. If it is, the set gives some back, and grows again only when memory has not been short for a while.
 
 use crate::config::{self, Config, Switch};
-use delivery::room::reserve_bytes;
+use delivery::memory_budget::reserve_bytes;
 use disk::{HotSet, Policy};
-use machine::{Bound, Headroom, LargePagePool, MemoryPressure, ReservedPages};
+use machine::{Headroom, LargePagePool, MemoryLimit, MemoryPressure, ReservedPages};
 use reactor::blocks::Pages;
 use reactor::yield_now;
 use std::cell::Cell;
@@ -68,7 +68,7 @@ impl<'a> Reserved<'a> {
 pub(crate) fn bytes_of(
     config: &Config,
     memory_bytes: u64,
-    bound: Option<Bound>,
+    bound: Option<MemoryLimit>,
     pressure: &MemoryPressure,
     pool: LargePagePool,
 ) -> u64 {
@@ -204,7 +204,7 @@ pub(crate) struct Keeper {
 /// The remaining memory, and how long threads wait for memory.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    bound: Option<Bound>,
+    bound: Option<MemoryLimit>,
     available_bytes: Option<u64>,
     stalled_percent: f64,
 }
@@ -299,7 +299,7 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn seen(left: u64, available: u64, stalled_percent: f64) -> Seen {
-        let bound = Bound { name: "a control group", bytes: 8 * GIB, left_bytes: left };
+        let bound = MemoryLimit { name: "a control group", bytes: 8 * GIB, left_bytes: left };
         Seen { bound: Some(bound), available_bytes: Some(available), stalled_percent }
     }
 
@@ -323,7 +323,8 @@ mod tests {
         let reserved =
             bytes(|config| config.memory.large_pages = config::LargePages::Hugetlb, None);
         assert_eq!(reserved, 12 << 20, "the whole pool");
-        let bound = |left_bytes| Bound { name: "a control group", bytes: 8 * GIB, left_bytes };
+        let bound =
+            |left_bytes| MemoryLimit { name: "a control group", bytes: 8 * GIB, left_bytes };
         assert_eq!(bytes(|_| {}, Some(bound(640 << 20))), 128 << 20);
         assert_eq!(bytes(|_| {}, Some(bound(200 << 20))), 0, "too small to be worth anything");
     }

@@ -6,9 +6,9 @@
 
 use crate::worker::{ADDRESS_FULL, Worker};
 use delivery::Carrier;
-use delivery::room::Entering;
+use delivery::memory_budget::HandshakePermit;
 use net::proxy_protocol::{self, PREFACE_BYTES};
-use net::{Introduced, Introduction, Pass};
+use net::{Introduced, Introduction, Permit};
 use reactor::timeout_at;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// Why a connection is not served.
-enum Turned {
+enum Rejected {
     /// Refused; the counter's label says why.
     Away(&'static str),
     /// Refused through the proxy's fault: the counter's label, and the message for the operator.
@@ -32,31 +32,31 @@ pub(crate) async fn run<C: Carrier + 'static>(
     worker: Rc<Worker>,
     socket: C,
     proxy: SocketAddr,
-    mut pass: Pass,
-    entering: Entering,
+    mut permit: Permit,
+    handshake: HandshakePermit,
 ) {
     let introduced = introduced(&worker, &socket).await;
-    match introduced.and_then(|who| name(&worker, who, proxy, &mut pass)) {
-        Ok(peer) => worker.begin(socket, peer, pass, entering),
-        Err(Turned::Away(reason)) => worker.count_refused(reason),
-        Err(Turned::Full(address)) => worker.turn_away(ADDRESS_FULL, address),
-        Err(Turned::Unintroduced(reason, what)) => {
+    match introduced.and_then(|who| name(&worker, who, proxy, &mut permit)) {
+        Ok(peer) => worker.begin(socket, peer, permit, handshake),
+        Err(Rejected::Away(reason)) => worker.count_refused(reason),
+        Err(Rejected::Full(address)) => worker.turn_away(ADDRESS_FULL, address),
+        Err(Rejected::Unintroduced(reason, what)) => {
             worker.count_refused(reason);
             worker.reports.proxies.print(&format!(
                 "a connection from {proxy} is closed: that address is in proxy_protocol.from, but {what} ({reason}); \
                  have the proxy send the PROXY protocol, version 2, or take its address out"
             ));
         }
-        Err(Turned::Silent) => worker.count_silent(),
+        Err(Rejected::Silent) => worker.count_silent(),
     }
 }
 
-async fn introduced<C: Carrier>(worker: &Worker, socket: &C) -> Result<Introduced, Turned> {
+async fn introduced<C: Carrier>(worker: &Worker, socket: &C) -> Result<Introduced, Rejected> {
     let deadline = Instant::now() + worker.answering.timeouts.head;
     let reading = pin!(timeout_at(deadline, read(socket)));
     match worker.drain.unless_begun(reading).await {
-        None => Err(Turned::Away("draining")),
-        Some(Err(_)) => Err(Turned::Unintroduced(
+        None => Err(Rejected::Away("draining")),
+        Some(Err(_)) => Err(Rejected::Unintroduced(
             "proxy_timeout",
             "no whole header came within timeouts.head_seconds".into(),
         )),
@@ -65,15 +65,15 @@ async fn introduced<C: Carrier>(worker: &Worker, socket: &C) -> Result<Introduce
 }
 
 /// Reads the header, in as many pieces as it arrives in.
-async fn read<C: Carrier>(socket: &C) -> Result<Introduced, Turned> {
+async fn read<C: Carrier>(socket: &C) -> Result<Introduced, Rejected> {
     let mut header = vec![0; PREFACE_BYTES];
     let mut known = 0;
     loop {
         match socket.receive(&mut header[known..]) {
-            Ok(Some(0)) | Err(_) if known == 0 => return Err(Turned::Silent),
+            Ok(Some(0)) | Err(_) if known == 0 => return Err(Rejected::Silent),
             Ok(Some(0)) | Err(_) => {
                 let what = "it was cut off within its header".into();
-                return Err(Turned::Unintroduced("proxy_cut_off", what));
+                return Err(Rejected::Unintroduced("proxy_cut_off", what));
             }
             Ok(None) => socket.readable().await,
             Ok(Some(bytes)) => {
@@ -82,7 +82,7 @@ async fn read<C: Carrier>(socket: &C) -> Result<Introduced, Turned> {
                     Ok(Introduction::Complete { introduced, .. }) => return Ok(introduced),
                     Ok(Introduction::Partial { needed }) => header.resize(needed, 0),
                     Err(fault) => {
-                        return Err(Turned::Unintroduced(fault.as_str(), fault.to_string()));
+                        return Err(Rejected::Unintroduced(fault.as_str(), fault.to_string()));
                     }
                 }
             }
@@ -95,16 +95,16 @@ fn name(
     worker: &Worker,
     introduced: Introduced,
     proxy: SocketAddr,
-    pass: &mut Pass,
-) -> Result<SocketAddr, Turned> {
+    permit: &mut Permit,
+) -> Result<SocketAddr, Rejected> {
     let peer = match introduced {
         // The operator trusts the proxy, so the address lists need not name it.
         Introduced::Proxy => proxy,
         Introduced::Viewer(viewer) => {
-            worker.entrance.lists.borrow().check(viewer.ip()).map_err(Turned::Away)?;
+            worker.entrance.lists.borrow().check(viewer.ip()).map_err(Rejected::Away)?;
             viewer
         }
     };
-    pass.name(peer.ip()).map_err(|_| Turned::Full(peer.ip()))?;
+    permit.name(peer.ip()).map_err(|_| Rejected::Full(peer.ip()))?;
     Ok(peer)
 }

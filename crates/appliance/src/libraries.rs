@@ -5,7 +5,7 @@ use crate::edge::LocalEdge;
 use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
 use crate::gate::Gate;
 use crate::hosts::Hosts;
-use crate::shelf::Shelf;
+use crate::title_listing::TitleListing;
 use disk::{Files, Inode};
 use http::{Field, Request};
 use std::borrow::Cow;
@@ -32,7 +32,7 @@ pub struct Library {
     /// The folders that they are in.
     folders: Arc<Folders>,
     /// The list of titles for the pages; none without pages.
-    pub shelf: Option<Shelf>,
+    pub listing: Option<TitleListing>,
 }
 
 impl Libraries {
@@ -44,20 +44,20 @@ impl Libraries {
     pub(crate) fn new(
         config: &Config,
         folders: &AllFolders,
-        shelves: Vec<Option<Shelf>>,
+        listings: Vec<Option<TitleListing>>,
         (open_files_max, rotating): (usize, &Arc<[u64]>),
         gate: Option<Gate>,
         edge: Option<LocalEdge>,
     ) -> io::Result<Self> {
-        let library = |(library, shelf): (&LibraryFolders, Option<Shelf>)| {
+        let library = |(library, listing): (&LibraryFolders, Option<TitleListing>)| {
             let prefix =
                 library.hosts.first().map(|host| format!("{}:", host.to_ascii_lowercase()));
             let files = library.folders.files(open_files_max)?;
             let files = files.with_rotating(Arc::clone(rotating));
             let prefix = prefix.unwrap_or_default().into_bytes();
-            Ok(Library { prefix, files, folders: Arc::clone(&library.folders), shelf })
+            Ok(Library { prefix, files, folders: Arc::clone(&library.folders), listing })
         };
-        let all = folders.iter().zip(shelves).map(library).collect::<io::Result<_>>()?;
+        let all = folders.iter().zip(listings).map(library).collect::<io::Result<_>>()?;
         Ok(Self { all, hosts: Hosts::new(config), gate, edge })
     }
 

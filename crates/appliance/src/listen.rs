@@ -6,7 +6,7 @@
 
 use crate::config::{Config, Placement, Route, Switch};
 use crate::silo_map::SiloMap;
-use crate::upgrade::Reception;
+use crate::upgrade::ListenerSetup;
 use delivery::KernelOffload;
 use libc::sock_filter;
 use net::listener::{
@@ -139,7 +139,7 @@ pub(crate) struct Listening {
     /// Each listener once, in the order in which they began to listen.
     pub(crate) in_order: Vec<OwnedFd>,
     /// How connections are assigned to the listeners. For inherited listeners this applies from the takeover on.
-    pub(crate) reception: Reception,
+    pub(crate) setup: ListenerSetup,
 }
 
 /// Binds a listener per worker, or one for all, and has the kernel assign connections to silos. If the kernel refuses that and
@@ -170,7 +170,7 @@ pub(crate) fn listen(
         map.give_up_marks(why.to_string());
     }
     let options = options.spelled_out().map_err(refused)?;
-    Ok(Listening { address, of_workers, in_order, reception: Reception { options, program } })
+    Ok(Listening { address, of_workers, in_order, setup: ListenerSetup { options, program } })
 }
 
 /// Whether a listener has the address that this server should listen on.
@@ -187,7 +187,7 @@ fn options(config: &Config, offload: KernelOffload, map: &SiloMap) -> ListenerOp
         unsent_bytes_max: config.is_on(Switch::Pull).then_some(unsent_bytes_max),
         pacing_bytes_per_second: config.net.pacing_bytes_per_second(),
         congestion_control: config.net.congestion_control.clone(),
-        tells_card: map.silos().len() > 1,
+        tells_nic: map.silos().len() > 1,
     }
 }
 

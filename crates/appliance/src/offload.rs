@@ -1,8 +1,8 @@
 //! The work that the server leaves to the kernel: chosen by the configuration and this kernel's abilities, and described.
 
 use crate::config::{Config, Nic, Route, Switch};
-use delivery::{CardShares, CardTls, Handover, KernelOffload, LossLimits, LossyPaths};
-use machine::SealingCards;
+use delivery::{Handover, KernelOffload, LossLimits, LossyPaths, NicShares, NicTls};
+use machine::TlsNics;
 use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ pub enum NoKernelRoute {
     /// The kernel does not list its network devices.
     NoNetlink(io::Error),
     /// No network card encrypts; the text says what is missing.
-    NoCard(String),
+    NoNic(String),
 }
 
 /// The configured offload.
@@ -42,7 +42,7 @@ impl OffloadWanted {
         }
     }
 
-    fn wants_card(self) -> bool {
+    fn wants_nic(self) -> bool {
         matches!(self, Self::Card | Self::Both)
     }
 
@@ -88,7 +88,7 @@ impl fmt::Display for NoKernelRoute {
                 f,
                 "tls.nic is \"on\", and the kernel does not tell of its network cards ({why}): allow AF_NETLINK, or set tls.nic = \"auto\""
             ),
-            Self::NoCard(missing) => write!(
+            Self::NoNic(missing) => write!(
                 f,
                 "tls.nic is \"on\", and no network card encrypts: {missing}; or set tls.nic = \"auto\""
             ),
@@ -99,7 +99,7 @@ impl fmt::Display for NoKernelRoute {
 impl std::error::Error for NoKernelRoute {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::KeysNotHandedOut(_) | Self::NoCard(_) => None,
+            Self::KeysNotHandedOut(_) | Self::NoNic(_) => None,
             Self::NoTls(_, why) | Self::NoNetlink(why) => Some(why),
         }
     }
@@ -110,14 +110,14 @@ impl std::error::Error for NoKernelRoute {
 /// # Errors
 /// If the kernel route or a card's TLS was requested and is not available: what is missing, and how to fix it.
 pub fn choose(config: &Config) -> Result<KernelOffload, NoKernelRoute> {
-    choose_by(config, net::tls::probe, CardsFound::look)
+    choose_by(config, net::tls::probe, NicsFound::look)
 }
 
 /// As [`choose`]; `probe` reports whether the kernel has TLS, and `look` which cards encrypt.
 fn choose_by(
     config: &Config,
     probe: impl FnOnce() -> io::Result<()>,
-    look: impl FnOnce() -> io::Result<CardsFound>,
+    look: impl FnOnce() -> io::Result<NicsFound>,
 ) -> Result<KernelOffload, NoKernelRoute> {
     let wanted = OffloadWanted::of(config);
     let mut chosen = KernelOffload::default();
@@ -126,16 +126,16 @@ fn choose_by(
             return Err(NoKernelRoute::KeysNotHandedOut(wanted));
         }
         probe().map_err(|why| NoKernelRoute::NoTls(wanted, why))?;
-        if wanted.wants_card() {
+        if wanted.wants_nic() {
             look().map_err(NoKernelRoute::NoNetlink)?.check()?;
         }
         chosen.seals = true;
         chosen.changes_keys = KernelOffload::can_change_keys();
-        chosen.cards = match config.tls.nic {
-            Nic::Off => CardTls::Off,
-            Nic::Auto => CardTls::Auto,
-            Nic::On if wanted == OffloadWanted::Both => CardTls::Wanted,
-            Nic::On => CardTls::Alone,
+        chosen.nics = match config.tls.nic {
+            Nic::Off => NicTls::Off,
+            Nic::Auto => NicTls::Auto,
+            Nic::On if wanted == OffloadWanted::Both => NicTls::Wanted,
+            Nic::On => NicTls::Alone,
         };
     }
     chosen.sends_files = wanted.is_some() || sends_files_without_tls(config);
@@ -151,7 +151,7 @@ fn sends_files_without_tls(config: &Config) -> bool {
 
 /// The network cards that encrypt.
 #[derive(Debug, Default)]
-struct CardsFound {
+struct NicsFound {
     /// The kernel does not report the cards' features.
     is_silent: bool,
     /// Cards that encrypt now, and are in no bond.
@@ -162,16 +162,16 @@ struct CardsFound {
     bonded: Vec<String>,
 }
 
-impl CardsFound {
+impl NicsFound {
     fn look() -> io::Result<Self> {
         let owned = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect::<Vec<_>>();
-        let cards = SealingCards::open()?;
-        let (on, off) = (owned(cards.cards()), owned(cards.switchable()));
-        Ok(Self { is_silent: !cards.tells_features(), on, off, bonded: owned(cards.bonded()) })
+        let nics = TlsNics::open()?;
+        let (on, off) = (owned(nics.nics()), owned(nics.switchable()));
+        Ok(Self { is_silent: !nics.tells_features(), on, off, bonded: owned(nics.bonded()) })
     }
 
     fn check(self) -> Result<(), NoKernelRoute> {
-        if self.on.is_empty() { Err(NoKernelRoute::NoCard(self.missing())) } else { Ok(()) }
+        if self.on.is_empty() { Err(NoKernelRoute::NoNic(self.missing())) } else { Ok(()) }
     }
 
     /// What is missing, and how to fix it.
@@ -180,8 +180,8 @@ impl CardsFound {
             return format!("{NO_ETHTOOL}: use a kernel that has it");
         }
         match (&*self.off, &*self.bonded) {
-            ([card, ..], _) => format!(
-                "{} could, but tls-hw-tx-offload is off: run \"ethtool -K {card} tls-hw-tx-offload on\" as root",
+            ([nic, ..], _) => format!(
+                "{} could, but tls-hw-tx-offload is off: run \"ethtool -K {nic} tls-hw-tx-offload on\" as root",
                 self.off.join(" and ")
             ),
             ([], [_, ..]) => format!(
@@ -198,7 +198,7 @@ pub(crate) fn handover(
     offload: KernelOffload,
     config: &Config,
     lossy_paths: &Arc<Mutex<LossyPaths>>,
-    shares: &Arc<CardShares>,
+    shares: &Arc<NicShares>,
 ) -> Handover {
     if !offload.seals {
         return Handover::default();
@@ -217,7 +217,7 @@ pub(crate) fn loss_limits(config: &Config) -> LossLimits {
 pub fn route_name(offload: KernelOffload, route: Route) -> &'static str {
     match route {
         Route::Bypass => "bypass",
-        _ if offload.cards == CardTls::Alone => "userspace",
+        _ if offload.nics == NicTls::Alone => "userspace",
         _ if offload.seals || offload.sends_files => "kernel",
         _ => "userspace",
     }
@@ -226,14 +226,14 @@ pub fn route_name(offload: KernelOffload, route: Route) -> &'static str {
 /// How bytes are sent on this route, and why it was chosen, in words. `can_send_files` says whether the kernel can send the
 /// library's files by itself.
 pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -> String {
-    let KernelOffload { seals, changes_keys, sends_files, cards } = offload;
+    let KernelOffload { seals, changes_keys, sends_files, nics } = offload;
     let sent = if can_send_files {
         "kernel: sendfile"
     } else {
         "kernel: read and send, because the kernel cannot send these files itself"
     };
     let mut said = match (sends_files, seals) {
-        (true, true) if cards == CardTls::Alone => {
+        (true, true) if nics == NicTls::Alone => {
             format!("userspace, and what a network card encrypts by the {sent}")
         }
         (true, true) => format!("{sent}, encrypted by the kernel"),
@@ -243,7 +243,7 @@ pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -
     if seals && !changes_keys {
         said.push_str(", which cannot change keys (needs Linux 6.14)");
     }
-    if config.route == Route::Auto && cards != CardTls::Alone {
+    if config.route == Route::Auto && nics != NicTls::Alone {
         said.push_str(if config.tls.enabled {
             " (auto: faster than encryption in the kernel; see --route kernel)"
         } else {
@@ -254,12 +254,12 @@ pub fn describe(offload: KernelOffload, config: &Config, can_send_files: bool) -
 }
 
 /// The start lines about network cards that encrypt, if the kernel gets keys ([`delivery::Handover`]).
-pub fn describe_cards(offload: KernelOffload) -> Vec<String> {
+pub fn describe_nics(offload: KernelOffload) -> Vec<String> {
     if !offload.seals {
         return Vec::new();
     }
-    let cards = match SealingCards::open() {
-        Ok(cards) => cards,
+    let nics = match TlsNics::open() {
+        Ok(nics) => nics,
         Err(why) => {
             return vec![format!(
                 "cards     the kernel does not tell of its network devices ({why}), so the server encrypts every connection itself. To fix it: \
@@ -267,13 +267,13 @@ pub fn describe_cards(offload: KernelOffload) -> Vec<String> {
             )];
         }
     };
-    if !cards.tells_features() {
+    if !nics.tells_features() {
         return vec![describe_silence()];
     }
-    let bonds = cards.bonds();
+    let bonds = nics.bonds();
     let bonds = bonds.into_iter().map(|(bond, members)| describe_bond(bond, &members));
-    let cards = cards.cards();
-    let sealing = (!cards.is_empty()).then(|| describe_sealing(offload.cards, &cards));
+    let nics = nics.nics();
+    let sealing = (!nics.is_empty()).then(|| describe_sealing(offload.nics, &nics));
     bonds.chain(sealing).collect()
 }
 
@@ -283,16 +283,15 @@ fn describe_silence() -> String {
     )
 }
 
-fn describe_sealing(may: CardTls, cards: &[&str]) -> String {
-    let names = cards.join(" and ");
-    let encrypt =
-        if cards.len() == 1 { "encrypts what it takes" } else { "encrypt what they take" };
+fn describe_sealing(may: NicTls, nics: &[&str]) -> String {
+    let names = nics.join(" and ");
+    let encrypt = if nics.len() == 1 { "encrypts what it takes" } else { "encrypt what they take" };
     match may {
-        CardTls::Off => {
+        NicTls::Off => {
             format!("cards     {names} can encrypt, and the server does it itself (tls.nic)")
         }
-        CardTls::Auto => format!("cards     {names} {encrypt}"),
-        CardTls::Wanted | CardTls::Alone => {
+        NicTls::Auto => format!("cards     {names} {encrypt}"),
+        NicTls::Wanted | NicTls::Alone => {
             format!("cards     {names} {encrypt}, from the film's own pages")
         }
     }
@@ -310,8 +309,8 @@ fn describe_bond(bond: &str, members: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn none() -> io::Result<CardsFound> {
-        Ok(CardsFound::default())
+    fn none() -> io::Result<NicsFound> {
+        Ok(NicsFound::default())
     }
 
     #[test]
@@ -385,7 +384,7 @@ mod tests {
     fn a_bond_that_is_kept_from_the_kernel_is_named_with_its_cards() {
         let said = describe_bond("bond0", &["eth0", "eth1"]);
         assert!(said.contains("bond0") && said.contains("eth0 and eth1"), "{said}");
-        assert!(describe_cards(KernelOffload::default()).is_empty());
+        assert!(describe_nics(KernelOffload::default()).is_empty());
     }
 
     #[test]
@@ -399,20 +398,20 @@ mod tests {
     fn a_card_that_was_asked_for_and_is_missing_is_said_with_what_to_do() {
         let mut asked = Config::default();
         asked.tls.nic = Nic::On;
-        let with = |found: CardsFound| choose_by(&asked, || Ok(()), || Ok(found));
+        let with = |found: NicsFound| choose_by(&asked, || Ok(()), || Ok(found));
         let names =
             |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        let said = |found: CardsFound| with(found).unwrap_err().to_string();
-        assert!(said(CardsFound::default()).contains("none has tls-hw-tx-offload"));
-        let silent = CardsFound { is_silent: true, ..CardsFound::default() };
+        let said = |found: NicsFound| with(found).unwrap_err().to_string();
+        assert!(said(NicsFound::default()).contains("none has tls-hw-tx-offload"));
+        let silent = NicsFound { is_silent: true, ..NicsFound::default() };
         assert!(said(silent).contains("CONFIG_ETHTOOL_NETLINK"));
         assert!(describe_silence().contains("CONFIG_ETHTOOL_NETLINK"));
-        let off = CardsFound { off: names(&["eth0", "eth1"]), ..CardsFound::default() };
+        let off = NicsFound { off: names(&["eth0", "eth1"]), ..NicsFound::default() };
         assert!(said(off).contains("ethtool -K eth0 tls-hw-tx-offload on"));
-        let bonded = CardsFound { bonded: names(&["eth0"]), ..CardsFound::default() };
+        let bonded = NicsFound { bonded: names(&["eth0"]), ..NicsFound::default() };
         assert!(said(bonded).contains("without a bond"));
-        let on = with(CardsFound { on: names(&["eth0"]), ..CardsFound::default() }).unwrap();
-        assert!(on.seals && on.sends_files && on.cards == CardTls::Alone);
+        let on = with(NicsFound { on: names(&["eth0"]), ..NicsFound::default() }).unwrap();
+        assert!(on.seals && on.sends_files && on.nics == NicTls::Alone);
         assert_eq!(route_name(on, Route::Auto), "userspace");
     }
 
@@ -421,11 +420,11 @@ mod tests {
         let of = |nic| {
             let mut config = Config { route: Route::Kernel, ..Config::default() };
             config.tls.nic = nic;
-            let found = CardsFound { on: vec!["eth0".into()], ..CardsFound::default() };
-            choose_by(&config, || Ok(()), || Ok(found)).unwrap().cards
+            let found = NicsFound { on: vec!["eth0".into()], ..NicsFound::default() };
+            choose_by(&config, || Ok(()), || Ok(found)).unwrap().nics
         };
-        assert_eq!(of(Nic::Auto), CardTls::Auto);
-        assert_eq!(of(Nic::On), CardTls::Wanted);
-        assert_eq!(of(Nic::Off), CardTls::Off);
+        assert_eq!(of(Nic::Auto), NicTls::Auto);
+        assert_eq!(of(Nic::On), NicTls::Wanted);
+        assert_eq!(of(Nic::Off), NicTls::Off);
     }
 }

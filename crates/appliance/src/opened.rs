@@ -9,6 +9,7 @@ use crate::config::{Config, Route, Switch};
 use crate::edge::Starting;
 use crate::folders::AllFolders;
 use crate::hot_memory;
+use crate::ingress::{Ingress, Ingresses};
 use crate::listen::{bind_admin, bind_redirect, check_congestion_control};
 use crate::live;
 use crate::moves::{self, Inboxes};
@@ -17,16 +18,15 @@ use crate::own_files::OwnFiles;
 use crate::pins::Pins;
 use crate::sandbox;
 use crate::server::tightest;
-use crate::shelf::Shelf;
 use crate::silo::{self, Silo};
 use crate::silo_map::{self, SiloMap};
 use crate::start_error::StartError;
-use crate::upgrade::{Estate, Inherited, PlainListener};
-use crate::ways_in::{WayIn, WaysIn};
+use crate::title_listing::TitleListing;
+use crate::upgrade::{Inherited, ListenerSet, PlainListener};
 use crate::worker::Shared;
-use crypt::{AlpnProofs, Tls, TlsOptions};
+use crypt::{AlpnProofs, TlsContext, TlsOptions};
 use delivery::KernelOffload;
-use machine::{Bound, Headroom, Machine, MemoryPressure, ReservedPages, Topology};
+use machine::{Headroom, Machine, MemoryLimit, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
 use qoe::Salt;
 use rustix::fs::{Access, access};
@@ -46,10 +46,10 @@ pub(crate) struct Opened {
     pub(crate) config: Arc<Config>,
     machine: Machine,
     pub(crate) folders: Arc<AllFolders>,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<TlsContext>,
     pub(crate) offload: KernelOffload,
     /// The start lines about network cards that encrypt.
-    pub(crate) cards: Vec<String>,
+    pub(crate) nics: Vec<String>,
     /// The number of workers.
     pub(crate) workers: usize,
     pub(crate) silo_map: Arc<SiloMap>,
@@ -66,9 +66,9 @@ pub(crate) struct Opened {
 }
 
 /// The opened parts that go to the threads.
-pub(crate) struct ThreadInputs {
+pub(crate) struct Inputs {
     /// A source of connections for each worker.
-    pub(crate) ways_in: Vec<WayIn>,
+    pub(crate) ingress: Vec<Ingress>,
     /// The keys of signed URLs. Only the workers and their renewal keep them, so that a removed key is gone.
     pub(crate) keys: Option<Arc<KeyRing>>,
     /// The addresses that may connect. As with keys, a replaced list is gone.
@@ -78,7 +78,7 @@ pub(crate) struct ThreadInputs {
     /// The files that must not be served.
     pub(crate) own_files: OwnFiles,
     /// The listeners, for the next server.
-    pub(crate) estate: Arc<Estate>,
+    pub(crate) listeners: Arc<ListenerSet>,
     /// The dashboard's sources of figures about the machine.
     pub(crate) sources: live::Sources,
     /// The helper of a caching edge, if this is one.
@@ -95,7 +95,7 @@ impl Opened {
     pub(crate) fn open(
         config: Config,
         inherited: Option<Inherited>,
-    ) -> Result<(Self, ThreadInputs), StartError> {
+    ) -> Result<(Self, Inputs), StartError> {
         let config = Arc::new(config);
         let machine = Machine::probe();
         let edge = Starting::of(&config)?;
@@ -117,13 +117,13 @@ impl Opened {
         let silos = silo::silos(&machine, &silo_map, tightest(&headroom));
         let of_worker = |worker| silos[silo_map.of_worker(worker)].in_place(&config);
         let lends = (0..workers).map(of_worker).collect::<Option<_>>().unwrap_or_default();
-        let WaysIn { address, ways_in, bypass, in_order, reception } =
-            WaysIn::open(&config, offload, &mut silo_map, workers, lends, viewers)?;
+        let Ingresses { address, ingress, bypass, in_order, setup } =
+            Ingresses::open(&config, offload, &mut silo_map, workers, lends, viewers)?;
         let admin_listener = bind_admin(config.admin, admin)?;
         let admin_address = local_address(&admin_listener).map_err(StartError::Admin)?;
         let (plain, redirect_address) = open_plain(&config, acme.as_ref(), plain)?;
-        let estate = Estate::new(in_order, admin_listener, plain, reception, is_successor);
-        let estate = Arc::new(estate);
+        let listeners = ListenerSet::new(in_order, admin_listener, plain, setup, is_successor);
+        let listeners = Arc::new(listeners);
         // After the code that creates them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
         let sources = live::Sources::open();
@@ -132,7 +132,7 @@ impl Opened {
             folders,
             tls,
             offload,
-            cards: offload::describe_cards(offload),
+            nics: offload::describe_nics(offload),
             workers,
             silo_map: Arc::new(silo_map),
             address,
@@ -145,20 +145,20 @@ impl Opened {
             config,
         };
         let inputs =
-            ThreadInputs { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme };
+            Inputs { ingress, keys, lists, log_out, own_files, listeners, sources, edge, acme };
         Ok((opened, inputs))
     }
 
     /// Gives up everything that serving does not need, if the sandbox is on, for this thread and those that it starts from now on.
-    pub(crate) fn confine_files(&self) -> sandbox::Report {
+    pub(crate) fn confine_files(&self) -> sandbox::SandboxReport {
         match self.config.sandbox {
             true => sandbox::confine_files(&self.config, self.offload),
-            false => sandbox::Report::default(),
+            false => sandbox::SandboxReport::default(),
         }
     }
 
     /// Gives up everything that only starting needed, if the sandbox is on, for every thread. Notes it in `report`.
-    pub(crate) fn confine_calls(&self, report: &mut sandbox::Report) {
+    pub(crate) fn confine_calls(&self, report: &mut sandbox::SandboxReport) {
         if self.config.sandbox {
             sandbox::give_up_for_rings();
             sandbox::confine_calls(report, self.offload);
@@ -169,7 +169,7 @@ impl Opened {
     ///
     /// # Errors
     /// If there is not enough memory.
-    pub(crate) fn make_silos(&self, bound: Option<Bound>) -> Result<Vec<Silo>, StartError> {
+    pub(crate) fn make_silos(&self, bound: Option<MemoryLimit>) -> Result<Vec<Silo>, StartError> {
         let Self { config, workers, .. } = self;
         let mut silos = silo::silos(&self.machine, &self.silo_map, bound);
         check_memory(bound, *workers, &silos, config)?;
@@ -207,10 +207,10 @@ impl Opened {
         &self,
         keys: Option<Arc<KeyRing>>,
         own_files: &OwnFiles,
-        shelves: Vec<Option<Shelf>>,
+        listings: Vec<Option<TitleListing>>,
         pins: Option<Arc<Pins>>,
         epoch: Instant,
-        bound: Option<Bound>,
+        bound: Option<MemoryLimit>,
     ) -> Result<Shared, StartError> {
         Ok(Shared {
             config: Arc::clone(&self.config),
@@ -218,10 +218,10 @@ impl Opened {
             keys,
             lists: Arc::default(),
             experience: make_salt(&self.config)?.map(|salt| (salt, epoch)),
-            shelves,
+            listings,
             offload: self.offload,
             lossy_paths: Arc::default(),
-            card_shares: Arc::default(),
+            nic_shares: Arc::default(),
             folders: Arc::clone(&self.folders),
             withheld: own_files.inodes(),
             headroom: Arc::clone(&self.headroom),
@@ -300,7 +300,7 @@ fn raise_limits() {
     let _ = machine::reserve_files(FILES_RESERVED);
 }
 
-fn load_tls(config: &Config, proofs: AlpnProofs) -> Result<Option<Tls>, StartError> {
+fn load_tls(config: &Config, proofs: AlpnProofs) -> Result<Option<TlsContext>, StartError> {
     if !config.tls.enabled {
         return Ok(None);
     }
@@ -317,7 +317,7 @@ fn load_tls(config: &Config, proofs: AlpnProofs) -> Result<Option<Tls>, StartErr
         versions: config.tls.versions.into(),
         tickets: config.is_on(Switch::Tickets),
     };
-    Ok(Some(Tls::load(options)?))
+    Ok(Some(TlsContext::load(options)?))
 }
 
 /// The keys of signed URLs, if there are any.
@@ -356,7 +356,7 @@ fn count_workers(config: &Config, machine: &Machine) -> Result<usize, StartError
 
 /// Fails if the buffers alone would take more than half of the remaining memory.
 fn check_memory(
-    bound: Option<Bound>,
+    bound: Option<MemoryLimit>,
     workers: usize,
     silos: &[Silo],
     config: &Config,

@@ -9,7 +9,7 @@
 
 use crate::libraries::Library;
 use crate::worker::Worker;
-use http::{Context, Page, Part, Request, Response, respond_page};
+use http::{Context, PageBody, Part, Request, Response, respond_page};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub fn reserved(
     path: &[u8],
     may_name: Option<impl FnMut(&[u8]) -> bool>,
 ) -> Option<Response> {
-    let shelf = library.shelf.as_ref()?;
+    let listing = library.listing.as_ref()?;
     let is_folder = is_folder(request);
     if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
         let slashes = path.iter().filter(|byte| **byte == b'/').count();
@@ -51,13 +51,13 @@ pub fn reserved(
         (b"", true) => Some(document(worker, request, web::Page::Shelf, Some(0))),
         (_, true) => None,
         (b"titles.json", false) => {
-            let mut list = shelf.list();
+            let mut list = listing.list();
             if let Some(mut may_name) = may_name {
                 list = list.only(|title| may_name(title.as_os_str().as_bytes()));
             }
             let body = vec![Part::Shared(Arc::clone(&list.json))];
             let etag = Some(&*list.etag);
-            let page = Page { etag, body, content_type: "application/json", ..part(None) };
+            let page = PageBody { etag, body, content_type: "application/json", ..part(None) };
             Some(respond(worker, request, page))
         }
         (path, false) => worker.with_context(|context| asset(request, path, context)),
@@ -67,7 +67,7 @@ pub fn reserved(
 /// The answer to a health check of a healthy server.
 pub fn well(request: &Request, context: &Context<'_>) -> Response {
     let body = vec![Part::Static(b"ok\n")];
-    let page = Page {
+    let page = PageBody {
         content_type: "text/plain; charset=utf-8",
         cache_control: "no-store",
         body,
@@ -103,7 +103,7 @@ fn respond_document(
     context: &Context<'_>,
 ) -> Response {
     let html = page.fill_in(depth);
-    let page = Page {
+    let page = PageBody {
         content_type: "text/html; charset=utf-8",
         etag: Some(&html.etag),
         cache_control: web::PAGE_CACHE_CONTROL,
@@ -120,8 +120,8 @@ fn respond_document(
 }
 
 /// A response for a page's asset; without one, a template for other parts.
-fn part(file: Option<&'static web::Asset>) -> Page<'static> {
-    Page {
+fn part(file: Option<&'static web::Asset>) -> PageBody<'static> {
+    PageBody {
         content_type: http::content_type(file.map_or(b"", |file| file.path.as_bytes())),
         etag: file.map(|file| file.etag),
         cache_control: file.map_or(web::PAGE_CACHE_CONTROL, web::Asset::cache_control),
@@ -132,6 +132,6 @@ fn part(file: Option<&'static web::Asset>) -> Page<'static> {
     }
 }
 
-fn respond(worker: &Worker, request: &Request, page: Page<'_>) -> Response {
+fn respond(worker: &Worker, request: &Request, page: PageBody<'_>) -> Response {
     worker.with_context(|context| respond_page(request, page, context))
 }

@@ -5,7 +5,7 @@
 
 use crate::admin::{accept_into, read_request, send_bytes};
 use crate::drain::Drain;
-use http::{Limits, RefusedRequest, Request};
+use http::{RefusedRequest, Request, RequestLimits};
 use net::{Admission, Socket};
 use reactor::{Fd, spawn, timeout_at};
 use std::rc::Rc;
@@ -110,11 +110,12 @@ impl Redirects {
 
     async fn converse(&self, socket: &Socket) -> Outcome {
         let mut input = Vec::new();
-        let (outcome, answer) = match read_request(socket, &mut input, &Limits::default()).await {
-            Some(Ok(request)) => self.answer(&request),
-            Some(Err(_)) => (Outcome::Refused, refuse(&input)),
-            None => return Outcome::Left,
-        };
+        let (outcome, answer) =
+            match read_request(socket, &mut input, &RequestLimits::default()).await {
+                Some(Ok(request)) => self.answer(&request),
+                Some(Err(_)) => (Outcome::Refused, refuse(&input)),
+                None => return Outcome::Left,
+            };
         let sent = send_bytes(socket, &answer).await;
         socket.finish();
         sent.map_or(Outcome::Left, |()| outcome)
@@ -147,7 +148,8 @@ mod tests {
     use http::Parse;
 
     fn answer(text: &str) -> String {
-        let Ok(Parse::Complete { request, .. }) = http::parse(text.as_bytes(), &Limits::default())
+        let Ok(Parse::Complete { request, .. }) =
+            http::parse(text.as_bytes(), &RequestLimits::default())
         else {
             panic!("{text}")
         };

@@ -13,7 +13,7 @@ use crate::folders::AllFolders;
 use crate::opened::load_keys;
 use crate::own_files::OwnFiles;
 use crate::reloads::{ReloadComplaints, Reloaded};
-use crypt::Tls;
+use crypt::TlsContext;
 use smallfile::FileStamp;
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
 pub(crate) struct Renewal {
     pub(crate) config: Arc<Config>,
     /// The certificates in use.
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<TlsContext>,
     /// The keys of signed URLs in use.
     pub(crate) keys: Option<Arc<KeyRing>>,
     /// The keys of nodes' copies in use; none if they cannot be read, because the library can be served without them.
@@ -88,7 +88,7 @@ impl Renewal {
                     if self.lists.is_worth_reading(&self.refused_lists) {
                         self.renew_lists("because they changed on disk");
                     }
-                    if self.tls.as_ref().is_some_and(Tls::changed_on_disk) {
+                    if self.tls.as_ref().is_some_and(TlsContext::changed_on_disk) {
                         self.renew_certificates("because they changed on disk");
                     }
                 }

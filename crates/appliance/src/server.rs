@@ -5,33 +5,33 @@ use crate::access_log::AccessLog;
 use crate::acme::{AcmeLink, StartingAcme};
 use crate::admin::{self, Admin};
 use crate::audience::Audience;
-use crate::card_watch;
 use crate::config::{Config, Switch};
 use crate::edge::{EdgeLink, Starting};
 use crate::folders::LibraryFolders;
 use crate::hot_memory;
+use crate::ingress::Ingress;
+use crate::nic_watch;
 use crate::notify::notify;
 use crate::offload;
-use crate::opened::{self, Opened, ThreadInputs};
+use crate::opened::{self, Inputs, Opened};
 use crate::pins;
 use crate::redirect::Redirects;
 use crate::reloads::{ReloadComplaints, Reloads};
 use crate::renewal::Renewal;
 use crate::sandbox;
-use crate::shelf::Shelf;
 use crate::signals::{News, Signals};
 use crate::silo::{self, Ready, RunningWorker, Silo, Start};
 use crate::start_error::{RunError, StartError};
+use crate::title_listing::TitleListing;
 use crate::upgrade::{
-    self, Doorkeeper, Estate, Inherited, NoDoor, Predecessor, Succession, UpgradeError,
+    self, HandoffClient, HandoffServer, HotRestart, Inherited, ListenerSet, NoSocket, UpgradeError,
 };
-use crate::ways_in::WayIn;
 use crate::worker::Shared;
 use catalog::Title;
 use crypt::Origin;
-use delivery::CardShares;
-use delivery::room::reserve_bytes;
-use machine::{Bound, Headroom};
+use delivery::NicShares;
+use delivery::memory_budget::reserve_bytes;
+use machine::{Headroom, MemoryLimit};
 use reactor::{RefusedNode, RingFeatures, take_refused_node};
 use signal_hook::consts::SIGHUP;
 use std::io;
@@ -63,24 +63,24 @@ pub struct Server {
     ring: RingFeatures,
     /// A node whose memory the kernel refused, if it did.
     refused_node: Option<RefusedNode>,
-    sandbox: sandbox::Report,
+    sandbox: sandbox::SandboxReport,
     /// The kernel can send the library's files by itself.
     can_send_files: bool,
     /// Missing permissions and features that would make it faster.
     lacks: Vec<Lack>,
     /// The tightest limit on memory at startup.
-    memory_bound: Option<Bound>,
+    memory_bound: Option<MemoryLimit>,
     admin: Admin,
     /// The renewal, until it starts.
     renewal: Option<Renewal>,
     /// The listeners for the next server.
-    estate: Arc<Estate>,
+    listeners: Arc<ListenerSet>,
     /// The helper for certificates, if there is one.
     acme: Option<Arc<AcmeLink>>,
     /// The socket for the next server's requests, until its thread starts, or why there is none; none if there should not be.
-    door: Option<Result<OwnedFd, NoDoor>>,
+    socket: Option<Result<OwnedFd, NoSocket>>,
     /// The server that this one replaces.
-    predecessor: Option<Predecessor>,
+    handoff: Option<HandoffClient>,
 }
 
 /// The threads without a ring, besides the workers.
@@ -89,10 +89,10 @@ struct Writers {
     /// The first results of the threads that watch the libraries' folders.
     access: Access,
     /// The list of titles of each library, if there are pages.
-    shelves: Vec<Option<Shelf>>,
+    listings: Vec<Option<TitleListing>>,
     edge: Option<Arc<EdgeLink>>,
     acme: Option<Arc<AcmeLink>>,
-    card_shares: Arc<CardShares>,
+    nic_shares: Arc<NicShares>,
 }
 
 impl Writers {
@@ -112,17 +112,17 @@ impl Writers {
             let cannot = |which| move |why| StartError::Thread { which, why };
             let access_log = access_log.map_err(cannot("access log"))?;
             let access = folders.watch().map_err(cannot("folder"))?;
-            let shelf = |library: &LibraryFolders| {
-                config.page.then(|| Shelf::start(&library.folders)).transpose()
+            let listing = |library: &LibraryFolders| {
+                config.page.then(|| TitleListing::start(&library.folders)).transpose()
             };
-            let shelves: Result<Vec<_>, _> = folders.iter().map(shelf).collect();
-            let shelves = shelves.map_err(cannot("shelf"))?;
+            let listings: Result<Vec<_>, _> = folders.iter().map(listing).collect();
+            let listings = listings.map_err(cannot("shelf"))?;
             let edge = edge.map(|edge| edge.start(opened.workers, config.limits.open_files_max));
             let edge = edge.transpose().map_err(cannot("edge"))?;
             let acme = acme.map(StartingAcme::start).transpose().map_err(cannot("acme"))?;
-            let card_shares = card_watch::start(opened.offload, offload::loss_limits(config));
-            let card_shares = card_shares.map_err(cannot("cards"))?;
-            Ok(Self { access_log, access, shelves, edge, acme, card_shares })
+            let nic_shares = nic_watch::start(opened.offload, offload::loss_limits(config));
+            let nic_shares = nic_shares.map_err(cannot("cards"))?;
+            Ok(Self { access_log, access, listings, edge, acme, nic_shares })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
             .unwrap_or(Err(StartError::ThreadPanicked))
@@ -143,14 +143,17 @@ impl Server {
     ///
     /// # Errors
     /// As [`Self::start`]; the other server gets the error, and continues.
-    pub fn start_among(config: Config, succession: Succession) -> Result<Self, StartError> {
-        let Succession { door, mut predecessor } = succession;
-        let inherited = predecessor.as_mut().map(Predecessor::inherited);
-        match Self::start_with(config, door.as_deref(), inherited) {
-            Ok(server) => Ok(Self { predecessor, ..server }),
+    pub fn start_in_hot_restart(
+        config: Config,
+        hot_restart: HotRestart,
+    ) -> Result<Self, StartError> {
+        let HotRestart { socket, mut handoff } = hot_restart;
+        let inherited = handoff.as_mut().map(HandoffClient::inherited);
+        match Self::start_with(config, socket.as_deref(), inherited) {
+            Ok(server) => Ok(Self { handoff, ..server }),
             Err(why) => {
-                if let Some(predecessor) = &predecessor {
-                    predecessor.fail(&why);
+                if let Some(handoff) = &handoff {
+                    handoff.fail(&why);
                 }
                 Err(why)
             }
@@ -159,38 +162,38 @@ impl Server {
 
     fn start_with(
         config: Config,
-        door: Option<&Path>,
+        socket: Option<&Path>,
         mut inherited: Option<Inherited>,
     ) -> Result<Self, StartError> {
         opened::check_settings(&config)?;
-        let inherited_door = inherited.as_mut().and_then(|inherited| inherited.door.take());
+        let inherited_socket = inherited.as_mut().and_then(|inherited| inherited.socket.take());
         let (opened, inputs) = Opened::open(config, inherited)?;
-        let ThreadInputs { ways_in, keys, lists, log_out, own_files, estate, sources, edge, acme } =
+        let Inputs { ingress, keys, lists, log_out, own_files, listeners, sources, edge, acme } =
             inputs;
-        let door = door.map(|path| upgrade::open_door(path, inherited_door));
+        let socket = socket.map(|path| upgrade::open_socket(path, inherited_socket));
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
-        let Writers { access_log, access, shelves, edge, acme, card_shares } =
+        let Writers { access_log, access, listings, edge, acme, nic_shares } =
             Writers::start(&opened, log_out, edge, acme)?;
         let lacks = access.lacks(&opened.config, opened.offload);
-        let memory_bound = tightest(&opened.headroom);
+        let (memory, memory_bound) = (opened.memory_bytes(), tightest(&opened.headroom));
         let mut silos = opened.make_silos(memory_bound)?;
         let epoch = Instant::now();
         let pins = opened.start_pins(&silos)?;
-        let shared = opened.shared(keys.clone(), &own_files, shelves, pins, epoch, memory_bound)?;
         let shared =
-            Shared { edge: edge.clone(), lists: Arc::clone(&lists), card_shares, ..shared };
+            opened.shared(keys.clone(), &own_files, listings, pins, epoch, memory_bound)?;
+        let shared = Shared { edge: edge.clone(), lists: Arc::clone(&lists), nic_shares, ..shared };
         let log_path = opened.config.access_log.as_deref();
         let log = access_log.as_ref().zip(log_path).and_then(|(log, path)| log.reopener(path));
         let Workers { numbers, audiences, ended, ready: Ready { ring, refused_node } } =
-            start_workers(&mut silos, shared, opened.memory_bytes(), access_log, ways_in, &estate)?;
+            start_workers(&mut silos, shared, memory, access_log, ingress, &listeners)?;
         // Hot sets were made on this thread.
         let refused_node = refused_node.or_else(take_refused_node);
         let watched = watched(&numbers, audiences);
         let reloads = Arc::<Reloads>::default();
         let chosen = chosen(&opened, lacks.clone(), acme.clone(), Arc::clone(&reloads), edge);
         let admin =
-            Admin::start(Arc::clone(&estate), watched, &opened.config, chosen, epoch, sources);
+            Admin::start(Arc::clone(&listeners), watched, &opened.config, chosen, epoch, sources);
         let admin = admin.map_err(StartError::Admin)?;
         let workers = silos.iter().flat_map(Silo::workers);
         let renewal = Renewal {
@@ -221,10 +224,10 @@ impl Server {
             memory_bound,
             admin,
             renewal: Some(renewal.with_copies()),
-            estate,
+            listeners,
             acme,
-            door,
-            predecessor: None,
+            socket,
+            handoff: None,
         })
     }
 
@@ -268,7 +271,7 @@ impl Server {
             format!("sandbox   {}", self.sandbox),
         ];
         lines.extend(describe_total(&self.opened.config));
-        lines.extend(self.opened.cards.iter().cloned());
+        lines.extend(self.opened.nics.iter().cloned());
         lines.extend(self.opened.folders.describe());
         lines.extend(self.opened.silo_map.describe());
         lines.extend(self.opened.silo_map.describe_rotating(&self.opened.config));
@@ -316,7 +319,7 @@ impl Server {
             lines.push(format!("redirect  http://{address}, to HTTPS"));
         }
         lines.extend(self.describe_entrance());
-        if let Some(Err(why)) = &self.door {
+        if let Some(Err(why)) = &self.socket {
             lines.push(format!("upgrade   impossible: {why}"));
         }
         if !off.is_empty() {
@@ -357,15 +360,15 @@ impl Server {
     /// # Errors
     /// If the other server does not leave; it then continues.
     pub fn take_over(&self) -> Result<(), StartError> {
-        let Some(predecessor) = &self.predecessor else { return Ok(()) };
-        predecessor.take_over()?;
-        if let Err(why) = self.estate.receive() {
+        let Some(handoff) = &self.handoff else { return Ok(()) };
+        handoff.take_over()?;
+        if let Err(why) = self.listeners.receive() {
             let error = UpgradeError::Options(why);
-            predecessor.fail(&error);
+            handoff.fail(&error);
             return Err(error.into());
         }
-        self.workers().for_each(|worker| worker.control.send_away(false));
-        self.admin.control().send_away(false);
+        self.workers().for_each(|worker| worker.control.set_standby(false));
+        self.admin.control().set_standby(false);
         Ok(())
     }
 
@@ -377,7 +380,7 @@ impl Server {
 
     fn end_sessions(&self) {
         self.workers().for_each(|worker| worker.control.drain());
-        self.estate.stop();
+        self.listeners.stop();
     }
 
     /// Waits until every worker has ended, or until `deadline`. Returns whether all have ended.
@@ -406,7 +409,7 @@ impl Server {
         signals.pass_on(tell.clone()).map_err(RunError::Signals)?;
         let renewal = self.renewal.take().expect("it is taken only here");
         let renewal = renewal.start().map_err(RunError::Renewal)?;
-        self.meet_others(tell).map_err(RunError::Upgrade)?;
+        self.start_handoff_threads(tell).map_err(RunError::Upgrade)?;
         let is_succeeded = loop {
             match news.recv_timeout(WORKERS_LOOKED_AT) {
                 // The renewal thread ends only by a panic, whose message is above; the loaded files stay in use.
@@ -427,22 +430,22 @@ impl Server {
     }
 
     /// Starts the threads for the previous server and the next one.
-    fn meet_others(&mut self, news: Sender<News>) -> io::Result<()> {
-        match self.predecessor.take() {
-            Some(predecessor) => predecessor.await_settled(Arc::clone(&self.estate))?,
+    fn start_handoff_threads(&mut self, news: Sender<News>) -> io::Result<()> {
+        match self.handoff.take() {
+            Some(handoff) => handoff.await_settled(Arc::clone(&self.listeners))?,
             None => notify("READY=1"),
         }
-        let Some(Ok(door)) = self.door.take() else { return Ok(()) };
-        let doorkeeper = Doorkeeper {
-            door,
-            estate: Arc::clone(&self.estate),
+        let Some(Ok(socket)) = self.socket.take() else { return Ok(()) };
+        let handoff = HandoffServer {
+            socket,
+            listeners: Arc::clone(&self.listeners),
             controls: self.workers().map(|worker| Arc::clone(&worker.control)).collect(),
             admin: self.admin.control().clone(),
             acme: self.acme.clone(),
             config: Arc::clone(&self.opened.config),
             news,
         };
-        doorkeeper.start()
+        handoff.start()
     }
 
     /// Ends. A server that `is_succeeded` gives its viewers time for one more request, because that response announces the end of the connection.
@@ -515,11 +518,11 @@ fn start_workers(
     shared: Shared,
     memory_bytes: u64,
     access_log: Option<AccessLog>,
-    ways_in: Vec<WayIn>,
-    estate: &Estate,
+    ingress: Vec<Ingress>,
+    listeners: &ListenerSet,
 ) -> Result<Workers, StartError> {
-    let numbers: Vec<Arc<Numbers>> = ways_in.iter().map(|_| Arc::default()).collect();
-    let audiences: Vec<Arc<Audience>> = ways_in.iter().map(|_| Arc::default()).collect();
+    let numbers: Vec<Arc<Numbers>> = ingress.iter().map(|_| Arc::default()).collect();
+    let audiences: Vec<Arc<Audience>> = ingress.iter().map(|_| Arc::default()).collect();
     let (ready, readiness) = channel();
     let (end, ended) = channel();
     let start = Start {
@@ -529,15 +532,15 @@ fn start_workers(
         numbers: numbers.clone(),
         audiences: audiences.clone(),
         access_log,
-        is_away: estate.is_shared(),
+        is_standby: listeners.is_shared(),
         ready,
         end,
     };
-    let mut ways_in: Vec<_> = ways_in.into_iter().map(Some).collect();
-    silos.iter_mut().try_for_each(|silo| silo.start(&start, &mut ways_in))?;
+    let mut ingress: Vec<_> = ingress.into_iter().map(Some).collect();
+    silos.iter_mut().try_for_each(|silo| silo.start(&start, &mut ingress))?;
     // From here on only the workers hold the ends of the channels.
     drop(start);
-    let ready = await_workers(ways_in.len(), &readiness)?;
+    let ready = await_workers(ingress.len(), &readiness)?;
     Ok(Workers { numbers, audiences, ended, ready })
 }
 
@@ -598,7 +601,7 @@ fn describe_disk(disk: crate::config::Disk) -> &'static str {
 }
 
 /// The limit that leaves the least memory.
-pub(crate) fn tightest(headroom: &Headroom) -> Option<Bound> {
+pub(crate) fn tightest(headroom: &Headroom) -> Option<MemoryLimit> {
     let bounds = [headroom.of_groups(), headroom.of_process()];
     bounds.into_iter().flatten().min_by_key(|bound| bound.left_bytes)
 }
@@ -611,7 +614,7 @@ fn describe_refused_node(refused: &RefusedNode) -> String {
     )
 }
 
-fn describe_memory(bound: Bound) -> String {
+fn describe_memory(bound: MemoryLimit) -> String {
     format!(
         "memory    {} MiB by {}; new viewers are refused when less than {} MiB is left",
         bound.bytes >> 20,

@@ -9,13 +9,13 @@ use crate::buffers::{self, pools_bytes};
 use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::hot_memory::{HotMemory, Keeper, Reserved};
+use crate::ingress::Ingress;
 use crate::sandbox;
-use crate::silo_map::{Members, Seat, SiloMap};
+use crate::silo_map::{Members, SiloMap, WorkerCpu};
 use crate::start_error::{RunError, StartError};
-use crate::ways_in::WayIn;
 use crate::worker::{Parts, Shared, Worker};
 use disk::HotSet;
-use machine::{Bound, Machine, Node};
+use machine::{Machine, MemoryLimit, Node};
 use reactor::{
     Reactor, RefusedNode, RingFeatures, RingOptions, prefer_node, remote, take_refused_node,
 };
@@ -37,7 +37,7 @@ const MEMORY_BYTES_DEFAULT: u64 = 1 << 30;
 pub(crate) struct Silo {
     /// The node for its memory; `None` for any node.
     node: Option<u32>,
-    seats: Vec<Seat>,
+    worker_cpus: Vec<WorkerCpu>,
     /// The silos whose memory its workers read into: its own first.
     reads_into: Vec<usize>,
     sizes: Sizes,
@@ -104,7 +104,7 @@ pub(crate) struct Start {
     /// The access log, if there is one.
     pub(crate) access_log: Option<AccessLog>,
     /// They accept nothing until asked to.
-    pub(crate) is_away: bool,
+    pub(crate) is_standby: bool,
     /// Gets a message from each worker that accepts connections, or cannot start.
     pub(crate) ready: Sender<Result<Ready, StartError>>,
     /// Gets a message from each worker that has ended.
@@ -112,11 +112,11 @@ pub(crate) struct Start {
 }
 
 /// The silos of a map, with sizes derived from the caches of their CPUs. `bound` is the tightest limit on memory.
-pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> Vec<Silo> {
-    let workers = map.silos().iter().map(|members| members.seats.len()).sum();
+pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<MemoryLimit>) -> Vec<Silo> {
+    let workers = map.silos().iter().map(|members| members.worker_cpus.len()).sum();
     let silo = |(number, members): (usize, &Members)| {
-        let seats = members.seats.clone();
-        let has = |node: &&Node| node.cpus.contains(&seats[0].cpu);
+        let worker_cpus = members.worker_cpus.clone();
+        let has = |node: &&Node| node.cpus.contains(&worker_cpus[0].cpu);
         let node = machine.nodes.iter().find(has).expect("a worker sits on a CPU of a node");
         let sizes = Sizes {
             buffer_bytes: buffer_bytes(node, bound, workers),
@@ -124,7 +124,7 @@ pub(crate) fn silos(machine: &Machine, map: &SiloMap, bound: Option<Bound>) -> V
         };
         Silo {
             node: members.memory_node.filter(|_| map.silos().len() > 1),
-            seats,
+            worker_cpus,
             reads_into: map.reads_into(number),
             sizes,
             hot_memory: HotMemory::Off,
@@ -146,7 +146,7 @@ pub(crate) fn banks(silos: &[Silo], map: &SiloMap) -> Vec<Bank> {
 
 /// Bytes of a worker's buffers of each kind: half of its core's share of the last-level cache. All buffers together get at most an
 /// eighth of the remaining memory.
-fn buffer_bytes(node: &Node, bound: Option<Bound>, workers: usize) -> usize {
+fn buffer_bytes(node: &Node, bound: Option<MemoryLimit>, workers: usize) -> usize {
     let cached = node.last_level_bytes_per_cpu().unwrap_or(BUFFER_BYTES_DEFAULT * 2) / 2;
     let bytes = cached.clamp(4 << 20, 64 << 20);
     bound.map_or(bytes, |bound| bytes.min(bound.left_bytes / 16 / workers as u64)) as usize
@@ -161,7 +161,7 @@ fn heat_bytes(machine: &Machine, workers: usize) -> u64 {
 impl Silo {
     /// Bytes of all buffers of its workers.
     pub(crate) fn pools_bytes(&self, config: &Config) -> usize {
-        self.seats.len() * pools_bytes(config, self.sizes.buffer_bytes, self.reads_into.len())
+        self.worker_cpus.len() * pools_bytes(config, self.sizes.buffer_bytes, self.reads_into.len())
     }
 
     /// The buffers of each of its workers from which frames are sent in place.
@@ -177,7 +177,7 @@ impl Silo {
         workers: usize,
         reserved: &Reserved<'_>,
     ) {
-        let bytes = bytes * self.seats.len() as u64 / workers as u64;
+        let bytes = bytes * self.worker_cpus.len() as u64 / workers as u64;
         self.hot_memory = HotMemory::new(config, bytes, self.node, reserved);
     }
 
@@ -193,14 +193,14 @@ impl Silo {
     pub(crate) fn start(
         &mut self,
         start: &Start,
-        ways_in: &mut [Option<WayIn>],
+        ingress: &mut [Option<Ingress>],
     ) -> Result<(), StartError> {
-        for seat in &self.seats {
-            let way_in = ways_in[seat.worker].take().expect("a worker sits in one silo");
+        for worker_cpu in &self.worker_cpus {
+            let ingress = ingress[worker_cpu.worker].take().expect("a worker sits in one silo");
             let keeper = self.keeper(start).filter(|_| self.workers.is_empty());
             let banks = self.reads_into.iter().map(|silo| start.banks[*silo].clone()).collect();
-            let place = Place { worker: seat.worker, banks, sizes: self.sizes, keeper };
-            self.workers.push(start_worker(seat, place, way_in, start)?);
+            let place = Place { worker: worker_cpu.worker, banks, sizes: self.sizes, keeper };
+            self.workers.push(start_worker(worker_cpu, place, ingress, start)?);
         }
         Ok(())
     }
@@ -237,15 +237,15 @@ impl RunningWorker {
 }
 
 fn start_worker(
-    seat: &Seat,
+    worker_cpu: &WorkerCpu,
     place: Place,
-    way_in: WayIn,
+    ingress: Ingress,
     start: &Start,
 ) -> Result<RunningWorker, StartError> {
-    let (index, node) = (seat.worker, place.banks[0].node);
-    let (listeners, own_tcp) = match way_in {
-        WayIn::Listeners(listeners) => (listeners, None),
-        WayIn::Frames(frames) => (Vec::new(), Some(*frames)),
+    let (index, node) = (worker_cpu.worker, place.banks[0].node);
+    let (listeners, own_tcp) = match ingress {
+        Ingress::Listeners(listeners) => (listeners, None),
+        Ingress::Frames(frames) => (Vec::new(), Some(*frames)),
     };
     let parts = Parts {
         shared: start.shared.clone(),
@@ -254,12 +254,12 @@ fn start_worker(
         audience: Arc::clone(&start.audiences[index]),
         access_log: start.access_log.as_ref().map(AccessLog::for_worker),
         own_tcp,
-        is_away: start.is_away,
+        is_standby: start.is_standby,
     };
     let (ready, end) = (start.ready.clone(), start.end.clone());
-    let cpu = start.shared.config.is_on(Switch::Pinning).then_some(seat.cpu);
+    let cpu = start.shared.config.is_on(Switch::Pinning).then_some(worker_cpu.cpu);
     let (remote, woken) = remote().map_err(StartError::NoDescriptors)?;
-    let control = Arc::new(Control::new(remote, start.is_away));
+    let control = Arc::new(Control::new(remote, start.is_standby));
     let controlled = Arc::clone(&control);
     let live = move || {
         if let Some(cpu) = cpu {
@@ -319,7 +319,7 @@ mod tests {
         Node { number, cpus: cpus.to_vec(), caches }
     }
 
-    fn silos_of(machine: &Machine, workers: usize, bound: Option<Bound>) -> Vec<Silo> {
+    fn silos_of(machine: &Machine, workers: usize, bound: Option<MemoryLimit>) -> Vec<Silo> {
         let nowhere = Topology::open_from(Path::new("/nowhere"));
         let map = SiloMap::new(&Config::default(), machine, &nowhere, &[], workers).unwrap();
         silos(machine, &map, bound)
@@ -336,8 +336,10 @@ mod tests {
         };
         let seen = |workers| -> Vec<_> {
             let silos = silos_of(&machine, workers, None);
-            let seats = |silo: &Silo| silo.seats.iter().map(|seat| seat.worker).collect::<Vec<_>>();
-            silos.iter().map(|silo| (seats(silo), silo.sizes.buffer_bytes >> 20)).collect()
+            let worker_cpus = |silo: &Silo| {
+                silo.worker_cpus.iter().map(|worker_cpu| worker_cpu.worker).collect::<Vec<_>>()
+            };
+            silos.iter().map(|silo| (worker_cpus(silo), silo.sizes.buffer_bytes >> 20)).collect()
         };
         assert_eq!(seen(4), [(vec![0, 1], 16), (vec![2, 3], 8)]);
         assert_eq!(seen(2), [(vec![0, 1], 16)], "a node without a worker makes none");
@@ -352,7 +354,7 @@ mod tests {
             nodes: vec![node(0, &[0, 1], 64 << 20)],
             ..Machine::probe()
         };
-        let bound = Bound { name: "a control group", bytes: 128 << 20, left_bytes: 64 << 20 };
+        let bound = MemoryLimit { name: "a control group", bytes: 128 << 20, left_bytes: 64 << 20 };
         assert_eq!(silos_of(&machine, 2, Some(bound))[0].sizes.buffer_bytes, 2 << 20);
     }
 }

@@ -11,10 +11,10 @@ mod departure;
 mod devices;
 mod nearest;
 mod network;
-mod seats;
+mod worker_cpus;
 
-pub(crate) use devices::{CardPlace, DiskPlace};
-pub(crate) use seats::{Seat, cpus};
+pub(crate) use devices::{DiskPlace, NicPlace};
+pub(crate) use worker_cpus::{WorkerCpu, cpus};
 
 use crate::config::silos::{SiloError, without_listeners};
 use crate::config::{Config, Placement, Switch};
@@ -34,7 +34,7 @@ pub(crate) struct SiloMap {
     /// For each silo, the one whose connections its workers take.
     hosts: Vec<usize>,
     disks: Vec<DiskPlace>,
-    cards: Vec<CardPlace>,
+    nics: Vec<NicPlace>,
     /// Errors about folders in the operator's map, which are left out of it.
     misfits: Vec<SiloError>,
     /// Why connections are not assigned to silos by network although they should be.
@@ -55,7 +55,7 @@ pub(crate) struct Members {
     /// The CPUs whose interrupts belong to it, ascending, including those that this process may not use.
     pub(crate) cpus: Vec<u32>,
     /// The CPUs of its workers; at least one.
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) worker_cpus: Vec<WorkerCpu>,
     /// Their numbers among all workers.
     workers: Vec<usize>,
 }
@@ -72,13 +72,13 @@ impl SiloMap {
         library: &[&Path],
         workers: usize,
     ) -> Result<Self, SiloError> {
-        let silos = seats::silos(config, machine, topology, workers)?;
+        let silos = worker_cpus::silos(config, machine, topology, workers)?;
         let mut of_worker = vec![0; workers];
         for (silo, members) in silos.iter().enumerate() {
             members.workers.iter().for_each(|worker| of_worker[*worker] = silo);
         }
         let (disks, misfits) = devices::disks(config, topology, library, &silos);
-        let cards = devices::cards(config, topology, &silos, net::listener::card_index)?;
+        let nics = devices::nics(config, topology, &silos, net::listener::nic_index)?;
         let placement = match config.silo {
             Placement::Auto if silos.len() > 1 && without_listeners(config).is_none() => {
                 Placement::Network
@@ -86,7 +86,7 @@ impl SiloMap {
             Placement::Auto => Placement::Off,
             chosen => chosen,
         };
-        let hosts = network::hosts(topology, &silos, &cards);
+        let hosts = network::hosts(topology, &silos, &nics);
         let marks = config.silos.iter().filter_map(|plan| plan.mark).collect();
         let (unsteered, unmarked) = (None, None);
         Ok(Self {
@@ -95,7 +95,7 @@ impl SiloMap {
             of_worker,
             hosts,
             disks,
-            cards,
+            nics,
             misfits,
             unsteered,
             marks,
@@ -174,11 +174,11 @@ impl SiloMap {
 
     /// The part of the map that a worker needs; none if there is only one silo.
     pub(crate) fn for_worker(&self, worker: usize, listener_is_ipv6: bool) -> Option<Silos> {
-        let cards = self.cards.iter().filter_map(|card| Some((card.index, card.silo?)));
+        let nics = self.nics.iter().filter_map(|nic| Some((nic.index, nic.silo?)));
         let disks = self.disks.iter().filter_map(|disk| Some((disk.device, disk.silo?)));
         (self.silos.len() > 1).then(|| Silos {
             own: self.of_worker(worker),
-            cards: cards.collect(),
+            nics: nics.collect(),
             disks: disks.collect(),
             connections_move: self.is_by_disk(),
             listener_is_ipv6,
@@ -205,13 +205,13 @@ impl SiloMap {
             Placement::Disk => "disk: a connection moves to the silo of the disk that has its film",
             Placement::Off | Placement::Auto => "off: any silo serves any connection",
         };
-        let stray = self.cards.iter().filter_map(|card| card.complaint(&self.silos[card.silo?]));
+        let stray = self.nics.iter().filter_map(|nic| nic.complaint(&self.silos[nic.silo?]));
         let stray = stray.map(|complaint| format!("silos     {complaint}"));
         let of_each = (0..self.silos.len()).map(|silo| self.describe_silo(silo));
-        let homeless = self.cards.iter().filter(|card| card.silo.is_none()).map(|card| {
+        let homeless = self.nics.iter().filter(|nic| nic.silo.is_none()).map(|nic| {
             format!(
                 "silos     {} belongs to none: its node is unknown, or it joins cards of several. The CPU that takes its interrupts decides",
-                card.name
+                nic.name
             )
         });
         std::iter::once(format!("silos     {how}"))
@@ -232,15 +232,15 @@ impl SiloMap {
             }
             (Some(node), _) => format!("node {node}"),
         };
-        let cpus: Vec<_> = members.seats.iter().map(|seat| seat.cpu).collect();
+        let cpus: Vec<_> = members.worker_cpus.iter().map(|worker_cpu| worker_cpu.cpu).collect();
         let listed = |names: Vec<String>| match names.is_empty() {
             true => "none".to_owned(),
             false => names.join(" "),
         };
-        let cards = listed(self.cards_of(silo).map(|card| card.name.clone()).collect());
+        let nics = listed(self.nics_of(silo).map(|nic| nic.name.clone()).collect());
         let disks = listed(self.disks_of(silo).collect());
         let mark = self.marks.get(silo).map_or(String::new(), |mark| format!("; mark {mark}"));
-        format!("silo {silo:<4} {node}; CPUs {}; cards {cards}; disks {disks}{mark}", ranges(&cpus))
+        format!("silo {silo:<4} {node}; CPUs {}; cards {nics}; disks {disks}{mark}", ranges(&cpus))
     }
 
     /// The disks that rotate, by the device number of their files; none if they are read like all others.
@@ -265,8 +265,8 @@ impl SiloMap {
         self.disks.iter().filter(|disk| disk.rotates).map(DiskPlace::to_string).collect()
     }
 
-    fn cards_of(&self, silo: usize) -> impl Iterator<Item = &CardPlace> {
-        self.cards.iter().filter(move |card| card.silo == Some(silo))
+    fn nics_of(&self, silo: usize) -> impl Iterator<Item = &NicPlace> {
+        self.nics.iter().filter(move |nic| nic.silo == Some(silo))
     }
 
     fn disks_of(&self, silo: usize) -> impl Iterator<Item = String> {
@@ -280,9 +280,9 @@ impl SiloMap {
             json!({
                 "node": members.node,
                 "memory_node": members.memory_node,
-                "cpus": members.seats.iter().map(|seat| seat.cpu).collect::<Vec<_>>(),
+                "cpus": members.worker_cpus.iter().map(|worker_cpu| worker_cpu.cpu).collect::<Vec<_>>(),
                 "workers": self.workers_of(silo),
-                "cards": self.cards_of(silo).map(|card| json!({ "name": card.name, "index": card.index })).collect::<Vec<_>>(),
+                "cards": self.nics_of(silo).map(|nic| json!({ "name": nic.name, "index": nic.index })).collect::<Vec<_>>(),
                 "disks": self.disks_of(silo).collect::<Vec<_>>(),
                 "mark": self.marks.get(silo),
             })

@@ -1,7 +1,7 @@
 //! Why a server does not start, and why a running one ends abnormally. Each error is one line for people that says how to fix it.
 
 use crate::address_lists::AddressListError;
-use crate::bypass::OpenError;
+use crate::bypass::BypassError;
 use crate::config::{ConfigError, SiloError};
 use crate::listen::ListenError;
 use crate::offload::NoKernelRoute;
@@ -37,7 +37,7 @@ pub enum StartError {
         why: io::Error,
     },
     /// The certificates cannot be used.
-    Tls(crypt::ConfigError),
+    Tls(crypt::TlsConfigError),
     /// The keys of signed URLs cannot be used.
     SigningKeys(token::KeyError),
     /// A list of addresses cannot be used.
@@ -76,7 +76,7 @@ pub enum StartError {
     /// The kernel route is not available.
     KernelRoute(NoKernelRoute),
     /// The bypass route is not available.
-    BypassRoute(OpenError),
+    BypassRoute(BypassError),
     /// The access log cannot be written.
     AccessLog {
         /// The file.
@@ -264,11 +264,11 @@ macro_rules! from {
 
 from! {
     ConfigError => Config,
-    crypt::ConfigError => Tls,
+    crypt::TlsConfigError => Tls,
     token::KeyError => SigningKeys,
     AddressListError => AddressList,
     NoKernelRoute => KernelRoute,
-    OpenError => BypassRoute,
+    BypassError => BypassRoute,
     ListenError => Listen,
     UpgradeError => Upgrade,
 }

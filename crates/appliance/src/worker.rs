@@ -5,7 +5,6 @@ use crate::access_log::AccessLog;
 use crate::address_lists::AddressLists;
 use crate::answering::Answering;
 use crate::audience::Audience;
-use crate::away;
 use crate::buffers;
 use crate::clock::since_1970;
 use crate::config::{Config, Switch};
@@ -23,21 +22,22 @@ use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::offload;
 use crate::pins::{Pinner, Pins};
 use crate::session::{self, MovingSession};
-use crate::shelf::Shelf;
 use crate::silo::Place;
 use crate::silo_map::SiloMap;
+use crate::standby;
+use crate::title_listing::TitleListing;
 use crate::warnings::Warnings;
-use crypt::Tls;
+use crypt::TlsContext;
 use delivery::in_memory::InMemory;
+use delivery::memory_budget::{HandshakePermit, MemoryBudget};
 use delivery::own_tcp::{self, OwnTcp};
-use delivery::room::{Entering, Room};
 use delivery::{
-    CardShares, Carrier, DeliveryLimits, End, KernelOffload, LossyPaths, Patience, QueueTrial,
-    Resources, Tactics, TotalRate,
+    Carrier, DeliveryLimits, End, Features, KernelOffload, LossyPaths, NicShares, QueueTrial,
+    Resources, TotalRate, ViewerTimeouts,
 };
 use disk::{File, Heat, Inode, LocalHotSet, Populator, Reader};
 use machine::{Headroom, MemoryPressure};
-use net::{Admission, LimitReached, Pass, Prefixes, Socket};
+use net::{Admission, LimitReached, Permit, Prefixes, Socket};
 use qoe::Salt;
 use reactor::op::Incoming;
 use reactor::{Fd, MemoryPart, Pool, Woken, sleep, spawn};
@@ -84,7 +84,7 @@ pub struct Worker {
 /// The entrance for connections: certificates, proxies, address lists.
 pub struct Entrance {
     /// Certificates and tickets; none without TLS.
-    pub tls: RefCell<Option<Tls>>,
+    pub tls: RefCell<Option<TlsContext>>,
     /// The keys are taken over from the handshake; otherwise the handshake's state stays and seals.
     pub hands_keys_out: bool,
     pub(crate) admission: Rc<Admission>,
@@ -132,7 +132,7 @@ pub(crate) struct Parts {
     /// The parts of the server's own TCP, on the bypass route.
     pub(crate) own_tcp: Option<own_tcp::Parts>,
     /// It accepts nothing at first, because another server does.
-    pub(crate) is_away: bool,
+    pub(crate) is_standby: bool,
 }
 
 /// The parts that all workers share.
@@ -140,7 +140,7 @@ pub(crate) struct Parts {
 pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
     /// Certificates and tickets; none without TLS.
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<TlsContext>,
     /// Keys of signed URLs, if there are any.
     pub(crate) keys: Option<Arc<KeyRing>>,
     /// The addresses that may connect.
@@ -148,13 +148,13 @@ pub(crate) struct Shared {
     /// For players' reports: the salt and the start of time; none if reports are switched off.
     pub(crate) experience: Option<(Salt, Instant)>,
     /// The lists of titles for the pages, one for each library; none without pages.
-    pub(crate) shelves: Vec<Option<Shelf>>,
+    pub(crate) listings: Vec<Option<TitleListing>>,
     /// The work that the server leaves to the kernel.
     pub(crate) offload: KernelOffload,
     /// Viewers whose connections cost network cards too much.
     pub(crate) lossy_paths: Arc<Mutex<LossyPaths>>,
     /// The share of new connections that each network card gets.
-    pub(crate) card_shares: Arc<CardShares>,
+    pub(crate) nic_shares: Arc<NicShares>,
     /// The folders of all libraries.
     pub(crate) folders: Arc<AllFolders>,
     /// Files that must not be served.
@@ -195,9 +195,9 @@ impl Worker {
         let map = Arc::clone(&shared.silo_map);
         let gate = shared.keys.map(|keys| Gate::new(keys, &config.signing.required));
         let edge = shared.edge.map(|link| LocalEdge::new(link, place.worker, open_files_max));
-        let (folders, shelves) = (&shared.folders, shared.shelves);
+        let (folders, listings) = (&shared.folders, shared.listings);
         let open_files = (open_files_max, &rotating);
-        let libraries = Libraries::new(config, folders, shelves, open_files, gate, edge)?;
+        let libraries = Libraries::new(config, folders, listings, open_files, gate, edge)?;
         libraries.withhold(&shared.withheld);
         let pinner = shared.pins.filter(|_| place.keeper.is_some());
         let pinner = pinner.map(|pins| Pinner::new(pins, Arc::clone(&map), place.worker));
@@ -215,7 +215,7 @@ impl Worker {
             },
             libraries,
             answering: Answering::new(config),
-            leaves_within: away::leaves_within(config),
+            leaves_within: standby::leaves_within(config),
             registers_buffers: config.is_on(Switch::Registered),
             in_memory: InMemory::new(config.limits.response_bytes_max),
             reports: Reports {
@@ -328,7 +328,7 @@ impl Worker {
                 own_tcp.refuse_new();
             }
         }
-        self.set_away(control.is_away());
+        self.set_standby(control.is_standby());
         accepting.set(!self.drain.is_announced(), |listener, stop| {
             spawn(Rc::clone(self).accept(listener, stop));
         });
@@ -344,7 +344,7 @@ impl Worker {
         let (own_tcp, worker) = (Rc::clone(own_tcp), Rc::clone(self));
         let failed = Rc::clone(&failure);
         spawn(async move {
-            let welcome = |socket: own_tcp::Socket| {
+            let welcome = |socket: own_tcp::OwnTcpSocket| {
                 let peer = socket.peer();
                 worker.welcome(socket, peer);
             };
@@ -400,15 +400,15 @@ impl Worker {
         let address = peer.ip();
         if self.entrance.proxies.contains(address) {
             return match self.admit(Admission::admit_unnamed) {
-                Ok((pass, entering)) => {
-                    spawn(introduction::run(Rc::clone(self), socket, peer, pass, entering));
+                Ok((permit, handshake)) => {
+                    spawn(introduction::run(Rc::clone(self), socket, peer, permit, handshake));
                 }
                 Err(reason) => self.count_refused(reason),
             };
         }
         let may_connect = self.entrance.lists.borrow().check(address);
         match may_connect.and_then(|()| self.admit(|admission| admission.admit(address))) {
-            Ok((pass, entering)) => self.begin(socket, peer, pass, entering),
+            Ok((permit, handshake)) => self.begin(socket, peer, permit, handshake),
             Err(reason) => self.turn_away(reason, address),
         }
     }
@@ -418,11 +418,11 @@ impl Worker {
         self: &Rc<Self>,
         socket: C,
         peer: SocketAddr,
-        pass: Pass,
-        entering: Entering,
+        permit: Permit,
+        handshake: HandshakePermit,
     ) {
         self.numbers.connections_accepted_total.add(1);
-        spawn(session::run(Rc::clone(self), socket, peer, pass, entering));
+        spawn(session::run(Rc::clone(self), socket, peer, permit, handshake));
     }
 
     /// Counts a connection from `address` that is closed unserved. If the address has too many, the log suggests a remedy.
@@ -453,9 +453,9 @@ impl Worker {
         moving: Box<MovingSession>,
     ) -> Result<(), Refused<Box<MovingSession>>> {
         match self.admit(|admission| admission.admit_moved(moving.peer().ip())) {
-            Ok((pass, _)) => {
+            Ok((permit, _)) => {
                 self.numbers.connections_moved_total.add(1);
-                spawn(session::arrive(Rc::clone(self), *moving, pass));
+                spawn(session::arrive(Rc::clone(self), *moving, permit));
                 Ok(())
             }
             Err(reason) => Err((moving, reason)),
@@ -465,20 +465,20 @@ impl Worker {
     /// Takes a place for a connection, or returns the reason why there is none.
     fn admit(
         &self,
-        take: impl FnOnce(&Rc<Admission>) -> Result<Pass, LimitReached>,
-    ) -> Result<(Pass, Entering), Reason> {
+        take: impl FnOnce(&Rc<Admission>) -> Result<Permit, LimitReached>,
+    ) -> Result<(Permit, HandshakePermit), Reason> {
         // Connections that arrived before the takeover are this server's to answer: the listener is open, so none was refused.
         if self.drain.has_begun() && !self.drain.is_leaving() {
             return Err("draining");
         }
-        let entering = self.resources.room.enter().ok_or("memory")?;
-        let pass = take(&self.entrance.admission).map_err(|limit| match limit {
+        let handshake = self.resources.memory.enter().ok_or("memory")?;
+        let permit = take(&self.entrance.admission).map_err(|limit| match limit {
             LimitReached::Worker => "worker_full",
             LimitReached::Address => ADDRESS_FULL,
         })?;
         // Once a second is often enough for leaving viewers. Arriving ones count at once, because a server that ends waits for all of them.
         self.numbers.connections.set(self.entrance.admission.connections() as u64);
-        Ok((pass, entering))
+        Ok((permit, handshake))
     }
 
     /// Once a second, updates the date and the numbers that are kept elsewhere.
@@ -591,26 +591,26 @@ fn resources(parts: &Parts, in_place: Option<MemoryPart>) -> io::Result<Resource
     let sizes = place.sizes;
     let config = &*shared.config;
     let nodes: Vec<_> = place.banks.iter().map(|bank| bank.node).collect();
-    let (takes_early, registers) = (shared.takes_buffers_early, !parts.is_away);
+    let (takes_early, registers) = (shared.takes_buffers_early, !parts.is_standby);
     let (read_buffers, send_buffers) =
         buffers::pools(config, sizes.buffer_bytes, &nodes, takes_early, registers, in_place)?;
     let seconds = Duration::from_secs_f64;
     Ok(Resources {
         reader: reader(config, place, read_buffers),
         send_buffers,
-        room: Room::new(Arc::clone(&shared.headroom), shared.workers),
+        memory: MemoryBudget::new(Arc::clone(&shared.headroom), shared.workers),
         numbers: Arc::clone(numbers),
         silos: shared.silo_map.for_worker(place.worker, config.listen.is_ipv6()),
-        patience: Patience {
+        timeouts: ViewerTimeouts {
             send: seconds(config.timeouts.send_seconds),
             hold: seconds(config.timeouts.hold_seconds),
         },
         offload: shared.offload,
         handover: {
-            let Shared { offload, lossy_paths, card_shares, .. } = shared;
-            offload::handover(*offload, config, lossy_paths, card_shares)
+            let Shared { offload, lossy_paths, nic_shares, .. } = shared;
+            offload::handover(*offload, config, lossy_paths, nic_shares)
         },
-        tactics: Tactics {
+        features: Features {
             reads_ahead: config.is_on(Switch::Ahead),
             seals_in_one_pass: config.is_on(Switch::Onepass),
             rereads: config.is_on(Switch::Reread),
@@ -623,7 +623,7 @@ fn resources(parts: &Parts, in_place: Option<MemoryPart>) -> io::Result<Resource
         },
         total_rate: shared.total_rate.clone(),
         queue_trial: QueueTrial::default(),
-        bring_budget: Resources::new_bring_budget(),
+        readahead_budget: Resources::new_readahead_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),
     })

@@ -6,7 +6,7 @@
 use delivery::KernelOffload;
 use fullbore_appliance::Config;
 use fullbore_appliance::notify::notify;
-use fullbore_appliance::sandbox::{Report, confine_calls, confine_files};
+use fullbore_appliance::sandbox::{SandboxReport, confine_calls, confine_files};
 use reactor::{Fd, Reactor, RingOptions, op};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use std::ffi::CString;
@@ -76,12 +76,12 @@ fn files_confined(room: &Room) -> bool {
 
 /// Confines calls as the server does; false if this kernel cannot.
 fn calls_confined() -> bool {
-    let mut report = Report::default();
+    let mut report = SandboxReport::default();
     confine_calls(&mut report, KernelOffload::default());
     said(&report, "seccomp")
 }
 
-fn said(report: &Report, what: &str) -> bool {
+fn said(report: &SandboxReport, what: &str) -> bool {
     let report = report.to_string();
     if !report.contains(what) {
         fullbore_tests::tool::skip(&format!(

@@ -8,7 +8,7 @@ use crate::versus::workload::client_options;
 use crate::versus::{Network, OURS, Workload, fullbore};
 use load::interrupt::Interrupt;
 use load::tls::ClientTls;
-use load::{Connection, ConnectionOptions, Endpoint};
+use load::{Connection, ConnectionOptions, ServerEndpoint};
 use reactor::{Reactor, RingOptions};
 use serde_json::{Value, json};
 use std::io;
@@ -53,7 +53,7 @@ pub fn run(rounds: usize) -> io::Result<Started> {
 
 /// Connects, does the handshake and fetches a little of the first file.
 async fn first_byte(address: SocketAddr, tls: ClientTls) -> io::Result<()> {
-    let endpoint = Endpoint { address, host: "localhost".to_owned(), tls: Some(tls) };
+    let endpoint = ServerEndpoint { address, host: "localhost".to_owned(), tls: Some(tls) };
     let failed = |failure: load::Failure| io::Error::other(failure.to_string());
     let options = ConnectionOptions::default();
     let mut connection = Connection::open(&endpoint, &options).await.map_err(failed)?;

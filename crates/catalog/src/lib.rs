@@ -52,7 +52,7 @@ pub use folders::{
     list_held, names, on_one_disk, still_lists,
 };
 pub use known::KnownTitles;
-pub use list::{Entry, Listing, UnreadFolder, find, list};
+pub use list::{LibraryEntry, Listing, UnreadFolder, find, list};
 pub use name::{NameError, TitleName, TitlePath};
 pub use parts::parts;
 pub use place::{REPLACED_KEPT_SECONDS, put_new, put_over, sync};
@@ -62,7 +62,7 @@ pub use record::{
 };
 pub use remove::{remove, remove_replaced, remove_version};
 pub use rule::{EXAMPLES, is_manifest, is_playable, is_version, title_of, version_name};
-pub use titles::{Form, Stream, TITLES_MAX, Title, titles};
+pub use titles::{Form, TITLES_MAX, Title, TitleStream, titles};
 pub use url::encode_path;
 pub use user_agent::NODE_USER_AGENT;
 pub use verify::{Fault, verify};

@@ -16,7 +16,7 @@ use crate::titles::DEPTH_MAX;
 
 /// A title in a library.
 #[derive(Debug)]
-pub struct Entry {
+pub struct LibraryEntry {
     /// Its path in the library.
     pub title: TitlePath,
     /// Its folder.
@@ -29,7 +29,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Listing {
     /// The titles with a record, sorted by their path.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LibraryEntry>,
     /// Folders that may contain more.
     pub unread: Vec<UnreadFolder>,
 }
@@ -74,7 +74,7 @@ pub fn list(library: &Path) -> io::Result<Listing> {
 ///
 /// # Errors
 /// If that cannot be determined.
-pub fn find(library: &Path, title: &TitlePath) -> Result<Option<Entry>, UnreadFolder> {
+pub fn find(library: &Path, title: &TitlePath) -> Result<Option<LibraryEntry>, UnreadFolder> {
     let folder = title.folder(library);
     let is_there = is_recorded(&folder).map_err(|why| UnreadFolder { folder, why })?;
     Ok(is_there.then(|| one(library, title.clone())))
@@ -141,8 +141,8 @@ fn has_manifest(folder: &Path) -> io::Result<bool> {
     Ok(names.any(|entry| is_manifest(entry.file_name().as_encoded_bytes())))
 }
 
-fn one(library: &Path, title: TitlePath) -> Entry {
+fn one(library: &Path, title: TitlePath) -> LibraryEntry {
     let folder = title.folder(library);
     let record = Record::read(&folder);
-    Entry { title, folder, record }
+    LibraryEntry { title, folder, record }
 }

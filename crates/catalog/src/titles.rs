@@ -35,7 +35,7 @@ pub enum Form {
 
 /// One way to play a title.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub struct TitleStream {
     /// Its packaging.
     pub form: Form,
     /// Its path: relative to the library, percent-encoded, without a leading slash.
@@ -49,7 +49,7 @@ pub struct Title {
     /// that folder's name.
     pub name: String,
     /// The ways to play it, at least one: HLS before DASH.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<TitleStream>,
     /// Its folder or file, relative to the library; empty for the library itself.
     pub location: PathBuf,
 }
@@ -115,14 +115,14 @@ impl Walk<'_> {
         listing.folders.into_iter().map(|folder| (folder, depth + 1)).collect()
     }
 
-    fn manifests(&self, files: &[PathBuf]) -> Vec<Stream> {
+    fn manifests(&self, files: &[PathBuf]) -> Vec<TitleStream> {
         let hls = manifest(files, "master.m3u8", "m3u8").map(|file| self.stream(Form::Hls, file));
         let dash = manifest(files, "manifest.mpd", "mpd").map(|file| self.stream(Form::Dash, file));
         hls.into_iter().chain(dash).collect()
     }
 
-    fn stream(&self, form: Form, file: &Path) -> Stream {
-        Stream { form, url_path: encode_path(self.below_root(file)) }
+    fn stream(&self, form: Form, file: &Path) -> TitleStream {
+        TitleStream { form, url_path: encode_path(self.below_root(file)) }
     }
 
     fn name(&self, path: &Path) -> String {

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use crate::copies::MARK;
-use crate::list::Entry;
+use crate::list::LibraryEntry;
 use crate::record::{FileRecord, RECORD, Record, RecordError};
 use crate::sha256::{self, Sums};
 
@@ -120,7 +120,7 @@ fn in_blocks(blocks: &[usize]) -> String {
 /// Reads every file of a title and compares it with the title's record. Without a fault, the title is intact.
 ///
 /// Replaced versions, which are kept for viewers who are still watching them, are not read.
-pub fn verify(entry: &Entry) -> Vec<Fault> {
+pub fn verify(entry: &LibraryEntry) -> Vec<Fault> {
     match &entry.record {
         Ok(record) => {
             let mut faults: Vec<_> =

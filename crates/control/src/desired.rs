@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use fleet::{
-    Digest, GATEWAYS_MAX, Gone, HeldTitle, Name, PublishedTitle, SigningKey, Site, ViewerDigests,
-    ViewerKeys,
+    Digest, FleetTombstones, GATEWAYS_MAX, HeldTitle, Name, PublishedTitle, SigningKey, Site,
+    ViewerDigests, ViewerKeys,
 };
 use placement::{Pin, PinScope, PlacementPolicy};
 use serde::{Deserialize, Serialize};
@@ -238,7 +238,8 @@ impl Records {
             is_read_back: fleet.restored.is_some_and(|restored| restored.read_back),
         };
         let key = SigningKey::from_pkcs8(signing.reveal()).map_err(|error| error.to_string())?;
-        world.gone_signature = key.sign(Gone::CONTEXT, world.gone().to_bytes()).signature;
+        world.gone_signature =
+            key.sign(FleetTombstones::CONTEXT, world.gone().to_bytes()).signature;
         let plan = self.all::<PlanRecord>(&mut problems).pop().map(|(_, plan)| plan);
         let plan = plan.filter(|plan| plan.manifests.is_some());
         let (signer, keys_change_at) = (keys.signer(now).map(Arc::new), keys.changes_at(now));

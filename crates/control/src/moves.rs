@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fleet::{Name, NotMe, SnapshotNode, State};
+use fleet::{Name, SheddingReason, SnapshotNode, State};
 use serde::Serialize;
 use steering::{Fleet, Label, Logged};
 
@@ -114,7 +114,7 @@ fn why_left(fleet: Option<&Fleet>, from: &Name, title: &str) -> &'static str {
     }
     let reason = node.not_me.iter().find(|reason| reason.moves_viewers());
     match (reason, fleet.title(title)) {
-        (Some(reason), _) => NotMe::as_str(*reason),
+        (Some(reason), _) => SheddingReason::as_str(*reason),
         (None, Some(title)) if !fleet.holds(place, title) => "title",
         _ => "choice",
     }

@@ -195,7 +195,7 @@ impl Shares {
 }
 
 /// A listener with its limits.
-struct Door {
+struct ListenerParts {
     listener: TcpListener,
     transport: Transport,
     refusals: Arc<RefusalLog>,
@@ -204,27 +204,41 @@ struct Door {
     bodies: Bodies,
 }
 
-fn viewers(gateway: &Gateway, listener: TcpListener, transport: Transport, share: Share) -> Door {
+fn viewers(
+    gateway: &Gateway,
+    listener: TcpListener,
+    transport: Transport,
+    share: Share,
+) -> ListenerParts {
     let (bounds, refusals) = (guest_bounds(), Arc::clone(gateway.viewers_refused()));
     let counts = Arc::clone(&gateway.listeners_refused().public);
     let places = Places::new(bounds.places(), share, counts);
-    Door { listener, transport, refusals, places, bounds, bodies: Bodies::None }
+    ListenerParts { listener, transport, refusals, places, bounds, bodies: Bodies::None }
 }
 
-fn operators(gateway: &Gateway, listener: TcpListener, transport: Transport, share: Share) -> Door {
+fn operators(
+    gateway: &Gateway,
+    listener: TcpListener,
+    transport: Transport,
+    share: Share,
+) -> ListenerParts {
     let bounds = AcceptBounds { connections_max: ADMIN_CONNECTIONS_MAX, ..guest_bounds() };
     let refusals = Arc::clone(gateway.operators_refused());
     let counts = Arc::clone(&gateway.listeners_refused().admin);
     let places = Places::new(bounds.places(), share, counts);
-    Door { listener, transport, refusals, places, bounds, bodies: Bodies::OfKnownLength }
+    ListenerParts { listener, transport, refusals, places, bounds, bodies: Bodies::OfKnownLength }
 }
 
-async fn listen(door: Door, router: Router, mut stopped: watch::Receiver<bool>) -> io::Result<()> {
+async fn listen(
+    parts: ListenerParts,
+    router: Router,
+    mut stopped: watch::Receiver<bool>,
+) -> io::Result<()> {
     let stop = async move {
         // An error means that the sender is gone, which also means stop.
         let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
     };
-    let Door { listener, transport, refusals, places, bounds, bodies } = door;
+    let ListenerParts { listener, transport, refusals, places, bounds, bodies } = parts;
     let requests = RequestBounds { bodies, ..bounds.requests() };
     let counts = Arc::clone(places.counts());
     match transport {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::aead;
 use fullbore_crypt::{
-    Established, Handshake, Opened, PLAINTEXT_MAX, Progress, Sealer, Suite, Tls, TlsOptions,
+    Established, Handshake, Opened, PLAINTEXT_MAX, Progress, Sealer, Suite, TlsContext, TlsOptions,
 };
 use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use rustls::pki_types::pem::PemObject;
@@ -28,7 +28,7 @@ const REQUEST_BYTES: usize = 400;
 
 fn main() {
     let state_dir = std::env::temp_dir().join(format!("crypt-bench-{}", std::process::id()));
-    let tls = Tls::load(TlsOptions::new(&state_dir)).expect("a certificate can be made");
+    let tls = TlsContext::load(TlsOptions::new(&state_dir)).expect("a certificate can be made");
     let configs: Vec<_> = suites().map(|suite| client_config(&tls, suite)).collect();
     let _ = std::fs::remove_dir_all(&state_dir);
     println!(
@@ -53,7 +53,7 @@ fn suites() -> impl Iterator<Item = SupportedCipherSuite> {
     all.filter(|suite| !format!("{:?}", suite.suite()).contains("ECDHE_RSA"))
 }
 
-fn client_config(tls: &Tls, suite: SupportedCipherSuite) -> Arc<ClientConfig> {
+fn client_config(tls: &TlsContext, suite: SupportedCipherSuite) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let certificate = CertificateDer::from_pem_file(&tls.files()[0]).expect("just made");
     roots.add(certificate).expect("a certificate");
@@ -70,7 +70,10 @@ fn client_config(tls: &Tls, suite: SupportedCipherSuite) -> Arc<ClientConfig> {
 }
 
 /// Does a handshake. Also returns the time that the server's side took.
-fn connect(tls: &Tls, config: &Arc<ClientConfig>) -> (ClientConnection, Established, Duration) {
+fn connect(
+    tls: &TlsContext,
+    config: &Arc<ClientConfig>,
+) -> (ClientConnection, Established, Duration) {
     let name = ServerName::try_from("localhost").expect("a name");
     let mut client = ClientConnection::new(Arc::clone(config), name).expect("a client");
     let (mut spent, start) = (Duration::ZERO, Instant::now());
@@ -96,7 +99,7 @@ fn deliver(client: &mut ClientConnection, mut wire: &[u8]) {
     }
 }
 
-fn measure_suite(tls: &Tls, config: &Arc<ClientConfig>) {
+fn measure_suite(tls: &TlsContext, config: &Arc<ClientConfig>) {
     let (mut client, mut established, _) = connect(tls, config);
     let mut bench = Bench::new(&established.sealer);
     bench.check(&mut established.sealer, &mut client);
@@ -206,7 +209,7 @@ fn expand_ns(suite: Suite) -> f64 {
     start.elapsed().as_nanos() as f64 / TIMES as f64
 }
 
-fn measure_memory(tls: &Tls, config: &Arc<ClientConfig>) {
+fn measure_memory(tls: &TlsContext, config: &Arc<ClientConfig>) {
     let connections = argument("--connections", 10_000);
     let mut kept = Vec::with_capacity(connections);
     // The first connections fill the allocator's pools.

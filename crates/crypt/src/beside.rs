@@ -11,7 +11,7 @@ use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use crate::client::Trust;
 use crate::client::trust;
 use crate::config::{crypto_provider, has_aes};
-use crate::error::ConfigError;
+use crate::error::TlsConfigError;
 use crate::identity::{self, Loaded};
 
 /// A server's certificates by name, replaced while it runs. Open connections keep theirs.
@@ -31,7 +31,7 @@ impl Certificates {
     ///
     /// # Errors
     /// If there is none, or a file cannot be used. The error names the file and what to do.
-    pub fn load(pairs: Vec<(PathBuf, PathBuf)>) -> Result<Self, ConfigError> {
+    pub fn load(pairs: Vec<(PathBuf, PathBuf)>) -> Result<Self, TlsConfigError> {
         let loaded = RwLock::new(load(&pairs)?);
         Ok(Self { pairs, loaded })
     }
@@ -40,7 +40,7 @@ impl Certificates {
     ///
     /// # Errors
     /// As [`Self::load`].
-    pub fn reload(&self) -> Result<(), ConfigError> {
+    pub fn reload(&self) -> Result<(), TlsConfigError> {
         let loaded = load(&self.pairs)?;
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         Ok(())
@@ -53,11 +53,11 @@ impl Certificates {
     }
 }
 
-fn load(pairs: &[(PathBuf, PathBuf)]) -> Result<Loaded, ConfigError> {
+fn load(pairs: &[(PathBuf, PathBuf)]) -> Result<Loaded, TlsConfigError> {
     let advice = "give a PEM file with a certificate, and one with its key";
     let (first, others) = pairs
         .split_first()
-        .ok_or_else(|| ConfigError::without_file("there is no certificate", advice))?;
+        .ok_or_else(|| TlsConfigError::without_file("there is no certificate", advice))?;
     identity::load_given(first, others, &crypto_provider(has_aes()))
 }
 
@@ -75,14 +75,14 @@ impl ResolvesServerCert for Certificates {
 pub fn client_config(
     trust: &Trust,
     own: Option<&(PathBuf, PathBuf)>,
-) -> Result<ClientConfig, ConfigError> {
+) -> Result<ClientConfig, TlsConfigError> {
     let provider = Arc::new(crypto_provider(has_aes()));
     let verifier = trust::verifier(trust, &provider)?;
     let own = own.map(|(chain, key)| identity::load_pair(chain, key, &provider)).transpose()?;
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| {
-            ConfigError::without_file(error, "report this: versions and suites do not fit")
+            TlsConfigError::without_file(error, "report this: versions and suites do not fit")
         })?
         .dangerous()
         .with_custom_certificate_verifier(verifier);

@@ -14,7 +14,7 @@ use rustls::{ServerConfig, SupportedCipherSuite, SupportedProtocolVersion, versi
 
 use smallfile::FileStamp;
 
-use crate::error::ConfigError;
+use crate::error::TlsConfigError;
 use crate::identity::{self, Damaged, Identities, Loaded, Origin};
 use crate::proofs::{ACME_TLS, AlpnProofs, WithProofs};
 use crate::secrets::CaptureLog;
@@ -26,7 +26,7 @@ pub(crate) const HTTP: [&[u8]; 2] = [b"http/1.1", b"http/1.0"];
 
 /// The TLS versions to speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Versions {
+pub enum TlsVersions {
     /// 1.3, and 1.2 for old clients.
     #[default]
     Both,
@@ -39,7 +39,7 @@ pub enum Versions {
     Card,
 }
 
-impl Versions {
+impl TlsVersions {
     pub(crate) fn supported(self) -> Vec<&'static SupportedProtocolVersion> {
         match self {
             Self::Both | Self::Card => vec![&version::TLS13, &version::TLS12],
@@ -62,7 +62,7 @@ pub struct TlsOptions {
     /// The proofs for a certificate authority that validates over TLS. The caller keeps a clone, and changes it.
     pub proofs: AlpnProofs,
     /// TLS versions to speak.
-    pub versions: Versions,
+    pub versions: TlsVersions,
     /// Issue and accept session tickets.
     pub tickets: bool,
 }
@@ -75,7 +75,7 @@ impl TlsOptions {
             issued: None,
             state_dir: state_dir.into(),
             proofs: AlpnProofs::default(),
-            versions: Versions::Both,
+            versions: TlsVersions::Both,
             tickets: true,
         }
     }
@@ -83,7 +83,7 @@ impl TlsOptions {
 
 /// Everything a handshake needs. Cloning is cheap; each worker has its own clone.
 #[derive(Clone)]
-pub struct Tls {
+pub struct TlsContext {
     shared: Arc<Shared>,
 }
 
@@ -100,12 +100,12 @@ struct Shared {
     stamps: Vec<FileStamp>,
 }
 
-impl Tls {
+impl TlsContext {
     /// Loads the certificates, or makes one, and generates ticket keys.
     ///
     /// # Errors
     /// A file that cannot be read or used, or a key that does not belong to its certificate. The error names the file and what to do.
-    pub fn load(options: TlsOptions) -> Result<Self, ConfigError> {
+    pub fn load(options: TlsOptions) -> Result<Self, TlsConfigError> {
         let ticketer = if options.tickets { Some(tickets::ticketer()?) } else { None };
         Self::build(options, ticketer, Damaged::PassOver)
     }
@@ -115,7 +115,7 @@ impl Tls {
     ///
     /// # Errors
     /// As [`Self::load`]. Keep using the object you have.
-    pub fn reload(&self) -> Result<Self, ConfigError> {
+    pub fn reload(&self) -> Result<Self, TlsConfigError> {
         Self::build(self.shared.options.clone(), self.shared.ticketer.clone(), Damaged::Refuse)
     }
 
@@ -123,20 +123,20 @@ impl Tls {
         options: TlsOptions,
         ticketer: Option<Ticketer>,
         damaged: Damaged,
-    ) -> Result<Self, ConfigError> {
+    ) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(crypto_provider(has_aes()));
         let loaded = identity::load(&options, damaged, &provider)?;
         let Loaded { identities, origin, stamps } = loaded;
         let identities = Arc::new(identities);
         let certificates = Arc::clone(&identities);
-        let with = |versions: Versions| {
+        let with = |versions: TlsVersions| {
             let certificates = Arc::clone(&certificates);
             server_config(Arc::clone(&provider), versions, certificates, ticketer.as_ref())
         };
         let config = Arc::new(with(options.versions)?);
         // A server that speaks 1.3 as well would signal a downgrade to 1.2, and clients would close the connection (RFC 8446 section 4.1.3).
-        let wants_tls12 = options.versions == Versions::Card;
-        let tls12 = wants_tls12.then(|| with(Versions::Tls12).map(Arc::new)).transpose()?;
+        let wants_tls12 = options.versions == TlsVersions::Card;
+        let tls12 = wants_tls12.then(|| with(TlsVersions::Tls12).map(Arc::new)).transpose()?;
         let mut proving = (*config).clone();
         // Last, so that a client that also offers another protocol gets that one.
         proving.alpn_protocols.push(ACME_TLS.to_vec());
@@ -162,12 +162,12 @@ impl Tls {
 
     /// Returns true if TLS 1.3 is offered.
     pub(crate) fn offers_tls13(&self) -> bool {
-        self.shared.options.versions != Versions::Tls12
+        self.shared.options.versions != TlsVersions::Tls12
     }
 
     /// Returns true if TLS 1.2 should come first on connections that a NIC encrypts.
-    pub fn asks_for_cards(&self) -> bool {
-        self.shared.options.versions == Versions::Card
+    pub fn asks_for_nics(&self) -> bool {
+        self.shared.options.versions == TlsVersions::Card
     }
 
     /// Where the default certificate comes from.
@@ -198,14 +198,14 @@ impl Tls {
 
 fn server_config(
     provider: Arc<CryptoProvider>,
-    versions: Versions,
+    versions: TlsVersions,
     identities: Arc<Identities>,
     ticketer: Option<&Ticketer>,
-) -> Result<ServerConfig, ConfigError> {
+) -> Result<ServerConfig, TlsConfigError> {
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions.supported())
         .map_err(|error| {
-            ConfigError::without_file(error, "report this: versions and suites do not fit")
+            TlsConfigError::without_file(error, "report this: versions and suites do not fit")
         })?
         .with_no_client_auth()
         .with_cert_resolver(identities);

@@ -5,7 +5,7 @@
 //! small records fails after a few KiB. Here each record is tried once. The limit on a client's handshake bounds its early data too
 //! ([`crate::HANDSHAKE_BYTES_MAX`]).
 
-use crate::error::OpenError;
+use crate::error::OpenRecordError;
 use crate::open::Opener;
 use crate::secrets::{Captured, Keys, Suite};
 
@@ -30,6 +30,6 @@ impl EarlyData {
             self.0 = Some(Box::new(Opener::new(Keys::of_secret(suite, secret), 0)));
         }
         let Some(opener) = &mut self.0 else { return false };
-        opener.open(&mut record.to_vec()) == Err(OpenError::BadRecordMac)
+        opener.open(&mut record.to_vec()) == Err(OpenRecordError::BadRecordMac)
     }
 }

@@ -68,13 +68,13 @@ impl Alert {
 
 /// Why certificates could not be loaded or made. The text names the file and what to do.
 #[derive(Debug)]
-pub struct ConfigError {
+pub struct TlsConfigError {
     path: Option<PathBuf>,
     what: String,
     advice: &'static str,
 }
 
-impl ConfigError {
+impl TlsConfigError {
     pub(crate) fn at(path: impl Into<PathBuf>, what: impl ToString, advice: &'static str) -> Self {
         Self { path: Some(path.into()), what: what.to_string(), advice }
     }
@@ -84,7 +84,7 @@ impl ConfigError {
     }
 }
 
-impl fmt::Display for ConfigError {
+impl fmt::Display for TlsConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(path) = &self.path {
             write!(f, "{}: ", path.display())?;
@@ -93,7 +93,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {}
+impl std::error::Error for TlsConfigError {}
 
 /// Why a handshake ended without a connection. The alert for the peer, if one is due, was already appended to the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -361,10 +361,10 @@ impl fmt::Display for ResealError {
 
 impl std::error::Error for ResealError {}
 
-/// Why a record of the peer was refused. Send [`OpenError::alert`], and close_notify too unless the alert
+/// Why a record of the peer was refused. Send [`OpenRecordError::alert`], and close_notify too unless the alert
 /// [ends](Alert::ends) the connection. Then close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OpenError {
+pub enum OpenRecordError {
     /// The length in the header, or the opened plaintext, exceeds what TLS allows.
     Oversized,
     /// The record does not open: forged, damaged, reordered, repeated or missing.
@@ -383,7 +383,7 @@ pub enum OpenError {
     EmptyRecordFlood,
 }
 
-impl OpenError {
+impl OpenRecordError {
     /// The label in the metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -413,25 +413,25 @@ impl OpenError {
     }
 }
 
-impl fmt::Display for OpenError {
+impl fmt::Display for OpenRecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for OpenRecordError {}
 
 /// Why a [`crate::Retained`] connection is over. The alert for the peer, if one is due, is among the bytes to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetainedError {
     /// A record from the peer was refused.
-    Record(OpenError),
+    Record(OpenRecordError),
     /// The peer sent a fatal alert.
     PeerAlert,
 }
 
-impl From<OpenError> for RetainedError {
-    fn from(error: OpenError) -> Self {
+impl From<OpenRecordError> for RetainedError {
+    fn from(error: OpenRecordError) -> Self {
         Self::Record(error)
     }
 }
@@ -442,10 +442,10 @@ impl RetainedError {
         use rustls::Error;
         match error {
             Error::AlertReceived(_) => Self::PeerAlert,
-            Error::DecryptError => Self::Record(OpenError::BadRecordMac),
-            Error::PeerSentOversizedRecord => Self::Record(OpenError::Oversized),
-            Error::InvalidMessage(_) => Self::Record(OpenError::Malformed),
-            _ => Self::Record(OpenError::Unexpected),
+            Error::DecryptError => Self::Record(OpenRecordError::BadRecordMac),
+            Error::PeerSentOversizedRecord => Self::Record(OpenRecordError::Oversized),
+            Error::InvalidMessage(_) => Self::Record(OpenRecordError::Malformed),
+            _ => Self::Record(OpenRecordError::Unexpected),
         }
     }
 }

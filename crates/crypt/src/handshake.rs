@@ -18,7 +18,7 @@ use rustls::{
     CommonState, HandshakeKind, NamedGroup, ProtocolVersion, ServerConfig, ServerConnection,
 };
 
-use crate::config::{Tls, cipher_suites};
+use crate::config::{TlsContext, cipher_suites};
 use crate::early_data::EarlyData;
 use crate::error::{Alert, HandshakeError};
 use crate::hello::{self, Hello, TLS12, TLS13};
@@ -30,7 +30,7 @@ use crate::record::{
 };
 use crate::retained::Retained;
 use crate::seal::Sealer;
-use crate::secrets::{Captured, Keys, Suite, Version};
+use crate::secrets::{Captured, Keys, Suite, TlsVersion};
 use crate::tickets::next_viewer;
 
 /// The most bytes that a peer may send in one handshake. No client certificate is requested, so an honest client needs two hellos of about 2 KiB and
@@ -62,7 +62,7 @@ pub struct Established {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
     /// TLS version.
-    pub version: Version,
+    pub version: TlsVersion,
     /// Cipher of the records.
     pub suite: Suite,
     /// Key exchange group; `None` if a TLS 1.2 session was resumed, which exchanges no keys.
@@ -144,7 +144,7 @@ impl Handshake {
     ///
     /// # Errors
     /// [`HandshakeError::Internal`] if rustls refuses its own configuration.
-    pub fn new(tls: &Tls) -> Result<Self, HandshakeError> {
+    pub fn new(tls: &TlsContext) -> Result<Self, HandshakeError> {
         let connection =
             ServerConnection::new(Arc::clone(tls.config())).map_err(HandshakeError::from_rustls)?;
         Ok(Self {
@@ -164,12 +164,12 @@ impl Handshake {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn retaining(tls: &Tls) -> Result<Self, HandshakeError> {
+    pub fn retaining(tls: &TlsContext) -> Result<Self, HandshakeError> {
         Self::new(tls).map(|handshake| Self { retains: true, ..handshake })
     }
 
-    /// The same, but a client that speaks TLS 1.2 gets that, even if it prefers 1.3. Only with [`crate::Versions::Card`].
-    pub fn preferring_tls12(self, tls: &Tls) -> Self {
+    /// The same, but a client that speaks TLS 1.2 gets that, even if it prefers 1.3. Only with [`crate::TlsVersions::Card`].
+    pub fn preferring_tls12(self, tls: &TlsContext) -> Self {
         Self { tls12: tls.tls12().cloned(), ..self }
     }
 
@@ -450,7 +450,7 @@ fn retain(
     viewer: Option<u64>,
 ) -> Result<Progress, HandshakeError> {
     let suite = connection.negotiated_cipher_suite().ok_or(HandshakeError::Internal)?;
-    let version = if suite.tls13().is_some() { Version::Tls13 } else { Version::Tls12 };
+    let version = if suite.tls13().is_some() { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
     let suite = Suite::from_rustls(suite.suite()).ok_or(HandshakeError::Internal)?;
     let info = Facts::of(&connection, connection.server_name(), viewer).with(version, suite);
     Ok(Progress::Retained(Retained::new(connection, info)))
@@ -482,7 +482,7 @@ impl Facts {
         }
     }
 
-    pub(crate) fn with(self, version: Version, suite: Suite) -> SessionInfo {
+    pub(crate) fn with(self, version: TlsVersion, suite: Suite) -> SessionInfo {
         let Self { group, server_name, resumed, is_proof, viewer } = self;
         SessionInfo { version, suite, group, server_name, resumed, is_proof, viewer }
     }

@@ -17,7 +17,7 @@ use smallfile::FileStamp;
 use zeroize::Zeroizing;
 
 use crate::config::TlsOptions;
-use crate::error::ConfigError;
+use crate::error::TlsConfigError;
 use crate::self_signed;
 
 /// The origin of the default certificate.
@@ -112,7 +112,7 @@ pub(crate) fn load(
     options: &TlsOptions,
     damaged: Damaged,
     provider: &CryptoProvider,
-) -> Result<Loaded, ConfigError> {
+) -> Result<Loaded, TlsConfigError> {
     if let Some((first, others)) = options.certificates.split_first() {
         return load_given(first, others, provider);
     }
@@ -141,7 +141,7 @@ pub(crate) fn load_given(
     first: &(PathBuf, PathBuf),
     others: &[(PathBuf, PathBuf)],
     provider: &CryptoProvider,
-) -> Result<Loaded, ConfigError> {
+) -> Result<Loaded, TlsConfigError> {
     // The files are stamped before they are read, so a change in between is noticed later, not missed.
     let files = std::iter::once(first).chain(others).flat_map(|(chain, key)| [chain, key]);
     let stamps = files.cloned().map(FileStamp::take).collect();
@@ -154,7 +154,7 @@ pub(crate) fn load_given(
 fn load_self_signed(
     state_dir: &Path,
     provider: &CryptoProvider,
-) -> Result<CertifiedKey, ConfigError> {
+) -> Result<CertifiedKey, TlsConfigError> {
     let (chain, key) = self_signed::paths(state_dir);
     // A new pair replaces a kept one with any fault (missing, damaged, halves of two pairs).
     if let Ok(kept) = load_pair(&chain, &key, provider) {
@@ -170,26 +170,26 @@ pub(crate) fn load_pair(
     chain: &Path,
     key: &Path,
     provider: &CryptoProvider,
-) -> Result<CertifiedKey, ConfigError> {
+) -> Result<CertifiedKey, TlsConfigError> {
     // If both are in one file, the file is read once, so that they belong together.
     let chain_text = read(chain)?;
     let key_text = if chain == key { None } else { Some(read(key)?) };
     let certificates = parse_chain(chain, &chain_text)?;
     let key_text = key_text.as_ref().unwrap_or(&chain_text);
     let private_key = PrivateKeyDer::from_pem_slice(key_text).map_err(|error| match error {
-        pem::Error::NoItemsFound => ConfigError::at(key, "holds no private key", ADVICE_KEY),
+        pem::Error::NoItemsFound => TlsConfigError::at(key, "holds no private key", ADVICE_KEY),
         error => no_pem(key, &error),
     })?;
     CertifiedKey::from_der(certificates, private_key, provider).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
             let what =
                 format!("this key does not belong to the certificate in {}", chain.display());
-            ConfigError::at(key, what, "give the key that the certificate was issued for")
+            TlsConfigError::at(key, what, "give the key that the certificate was issued for")
         }
         rustls::Error::InvalidCertificate(error) => {
-            ConfigError::at(chain, format!("not a usable certificate: {error:?}"), ADVICE_CHAIN)
+            TlsConfigError::at(chain, format!("not a usable certificate: {error:?}"), ADVICE_CHAIN)
         }
-        error => ConfigError::at(key, format!("not a usable private key: {error}"), ADVICE_KEY),
+        error => TlsConfigError::at(key, format!("not a usable private key: {error}"), ADVICE_KEY),
     })
 }
 
@@ -197,11 +197,11 @@ const ADVICE_CHAIN: &str = "give a PEM file with the server's certificate first,
 const ADVICE_KEY: &str = "give a PEM file with an unencrypted ECDSA, RSA or Ed25519 key";
 const ADVICE_READ: &str = "check the path, and that this user may read it";
 
-fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsConfigError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
     let chain = chain.map_err(|error| no_pem(path, &error))?;
     if chain.is_empty() {
-        Err(ConfigError::at(path, "holds no certificate", ADVICE_CHAIN))
+        Err(TlsConfigError::at(path, "holds no certificate", ADVICE_CHAIN))
     } else {
         Ok(chain)
     }
@@ -210,11 +210,11 @@ fn parse_chain(path: &Path, text: &[u8]) -> Result<Vec<CertificateDer<'static>>,
 /// A long chain has 10 KB.
 const FILE_BYTES_MAX: u32 = 1 << 20;
 
-fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, ConfigError> {
+fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, TlsConfigError> {
     smallfile::read(path, FILE_BYTES_MAX)
-        .map_err(|error| ConfigError::at(path, format!("cannot read it: {error}"), ADVICE_READ))
+        .map_err(|error| TlsConfigError::at(path, format!("cannot read it: {error}"), ADVICE_READ))
 }
 
-fn no_pem(path: &Path, error: &pem::Error) -> ConfigError {
-    ConfigError::at(path, format!("not a PEM file: {error}"), ADVICE_READ)
+fn no_pem(path: &Path, error: &pem::Error) -> TlsConfigError {
+    TlsConfigError::at(path, format!("not a PEM file: {error}"), ADVICE_READ)
 }

@@ -16,7 +16,7 @@ use zeroize::Zeroize;
 use crate::error::{Alert, SealError};
 use crate::record::{Layout, PLAINTEXT_MAX, content_type, handshake_type};
 use crate::seal::{Sealer, records_max, records_soft};
-use crate::secrets::{Keys, NONCE_BYTES, Suite, Version};
+use crate::secrets::{Keys, NONCE_BYTES, Suite, TlsVersion};
 
 /// Bytes of the nonce that never change, at its front: the salt of AES-GCM in `linux/tls.h`.
 const SALT_BYTES: usize = 4;
@@ -41,7 +41,7 @@ pub struct KernelSealer {
 
 /// Keys in the kernel's format. Wiped when dropped.
 pub struct KernelKeys {
-    version: Version,
+    version: TlsVersion,
     suite: Suite,
     key: [u8; 32],
     nonce: [u8; NONCE_BYTES],
@@ -73,7 +73,7 @@ impl KernelSealer {
     }
 
     /// TLS version of the connection.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> TlsVersion {
         self.keys.version()
     }
 
@@ -87,7 +87,7 @@ impl KernelSealer {
     /// As [`Sealer::needs_key_update`].
     pub fn needs_key_update(&self, records_max: u64) -> bool {
         let soft = records_soft(self.keys.suite()).min(records_max);
-        self.version() == Version::Tls13 && self.sequence >= soft
+        self.version() == TlsVersion::Tls13 && self.sequence >= soft
     }
 
     /// Returns true if these keys have sealed as many records as they may: only an alert may follow.
@@ -130,7 +130,7 @@ impl KernelKeys {
     }
 
     /// TLS version.
-    pub fn version(&self) -> Version {
+    pub fn version(&self) -> TlsVersion {
         self.version
     }
 
@@ -197,7 +197,7 @@ mod tests {
             Suite::ChaCha20Poly1305 => &CHACHA20_POLY1305,
         };
         let sequence = u64::from_be_bytes(*keys.sequence()) + count;
-        let counts_up = keys.version() == Version::Tls12 && !keys.salt().is_empty();
+        let counts_up = keys.version() == TlsVersion::Tls12 && !keys.salt().is_empty();
         let mut nonce = [keys.salt(), keys.iv()].concat();
         if counts_up {
             let start = u64::from_be_bytes(nonce[4..].try_into().unwrap());
@@ -207,14 +207,14 @@ mod tests {
         }
         let explicit = if counts_up { nonce[4..].to_vec() } else { Vec::new() };
         let mut body = plaintext.to_vec();
-        if keys.version() == Version::Tls13 {
+        if keys.version() == TlsVersion::Tls13 {
             body.push(content_type);
         }
-        let outer = if keys.version() == Version::Tls13 { 23 } else { content_type };
+        let outer = if keys.version() == TlsVersion::Tls13 { 23 } else { content_type };
         let front: [u8; HEADER_BYTES] = header(outer, explicit.len() + body.len() + TAG_BYTES);
         let additional = match keys.version() {
-            Version::Tls13 => AdditionalData::tls13(front),
-            Version::Tls12 => AdditionalData::tls12(sequence, front, plaintext.len()),
+            TlsVersion::Tls13 => AdditionalData::tls13(front),
+            TlsVersion::Tls12 => AdditionalData::tls12(sequence, front, plaintext.len()),
         };
         let nonce = Nonce::try_assume_unique_for_key(&nonce).unwrap();
         let key = LessSafeKey::new(UnboundKey::new(algorithm, keys.key()).unwrap());
@@ -248,8 +248,8 @@ mod tests {
     #[test]
     fn a_key_update_is_followed_by_keys_that_the_peer_arrives_at_too() {
         let suite = Suite::Aes256Gcm;
-        let mut opener = Opener::new(keys(Version::Tls13, suite), 0);
-        let mut sealer = Sealer::new(keys(Version::Tls13, suite), 0).into_kernel();
+        let mut opener = Opener::new(keys(TlsVersion::Tls13, suite), 0);
+        let mut sealer = Sealer::new(keys(TlsVersion::Tls13, suite), 0).into_kernel();
         let before = sealer.keys();
         sealer.key_update().unwrap();
         let message = seal_as_kernel(&before, 0, 22, &key_update_message(true));
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(update, Content::KeyUpdate { peer_requests_answer: true });
         let (content, _) = open(&mut opener, seal_as_kernel(&sealer.keys(), 0, 23, b"film"));
         assert!(matches!(content, Content::Data(_)));
-        let mut tls12 = Sealer::new(keys(Version::Tls12, suite), 1).into_kernel();
+        let mut tls12 = Sealer::new(keys(TlsVersion::Tls12, suite), 1).into_kernel();
         assert_eq!(tls12.key_update(), Err(SealError::NotTls13));
     }
 
@@ -270,14 +270,14 @@ mod tests {
             let is_met = |nonce: &u64| nonce.wrapping_sub(start) <= ends[1].wrapping_sub(start);
             assert!(!used.iter().any(is_met), "{iv_end:x}");
         }
-        let sealer = Sealer::new(keys(Version::Tls12, Suite::Aes128Gcm), 1).into_kernel();
+        let sealer = Sealer::new(keys(TlsVersion::Tls12, Suite::Aes128Gcm), 1).into_kernel();
         assert_eq!(sealer.keys().iv(), [0x82, 2, 2, 2, 2, 2, 2, 2]);
         assert_eq!(sealer.keys().salt(), [2; 4]);
     }
 
     #[test]
     fn keys_are_to_be_changed_long_before_they_have_sealed_what_they_may() {
-        let mut sealer = Sealer::new(keys(Version::Tls13, Suite::Aes128Gcm), 0).into_kernel();
+        let mut sealer = Sealer::new(keys(TlsVersion::Tls13, Suite::Aes128Gcm), 0).into_kernel();
         let windows = || std::iter::repeat_n(512 << 10, 1 << 20);
         let bytes: u64 = windows()
             .take_while(|bytes| {
@@ -288,7 +288,7 @@ mod tests {
             .sum();
         assert!(bytes >= 240 << 30, "{bytes}");
         assert!(!sealer.is_exhausted());
-        let mut fresh = Sealer::new(keys(Version::Tls13, Suite::Aes128Gcm), 0).into_kernel();
+        let mut fresh = Sealer::new(keys(TlsVersion::Tls13, Suite::Aes128Gcm), 0).into_kernel();
         fresh.count_taken(5 * PLAINTEXT_MAX);
         assert!(!fresh.needs_key_update(7) && fresh.needs_key_update(6));
         windows().take(1 << 19).for_each(|bytes| sealer.count_taken(bytes));
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn refused_keys_seal_here_as_if_nothing_had_been() {
-        let (version, suite) = (Version::Tls13, Suite::ChaCha20Poly1305);
+        let (version, suite) = (TlsVersion::Tls13, Suite::ChaCha20Poly1305);
         let mut sealer = Sealer::new(keys(version, suite), 2).into_kernel().take_back();
         let mut opener = Opener::new(keys(version, suite), 2);
         let mut record = vec![0; 64];

@@ -247,10 +247,10 @@ impl Past {
 mod tests {
     use super::*;
     use crate::secrets::tests::{ALL, keys};
-    use crate::secrets::{Suite, Version};
+    use crate::secrets::{Suite, TlsVersion};
 
     fn ledger() -> Ledger {
-        Ledger::new(Sealer::new(keys(Version::Tls13, Suite::Aes128Gcm), 1))
+        Ledger::new(Sealer::new(keys(TlsVersion::Tls13, Suite::Aes128Gcm), 1))
     }
 
     #[test]

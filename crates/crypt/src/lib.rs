@@ -1,7 +1,7 @@
 //! TLS for the data plane, without any I/O and without a clock.
 //!
-//! [`Tls`] is the server's offer. A [`Handshake`] takes a client's first records and ends in a [`Sealer`] and an [`Opener`], the two halves of the
-//! connection; rustls's state is gone by then. From there on records are sealed and opened here, in the caller's buffers: directly from the
+//! [`TlsContext`] is the server's offer. A [`Handshake`] takes a client's first records and ends in a [`Sealer`] and an [`Opener`], the two halves of
+//! the connection; rustls's state is gone by then. From there on records are sealed and opened here, in the caller's buffers: directly from the
 //! plaintext's place, in one pass.
 //!
 //! The sending half can be handed to the kernel instead ([`kernel`]), or kept so that any record can be made again
@@ -39,9 +39,9 @@ mod self_signed;
 mod tickets;
 
 pub use beside::{Certificates, client_config};
-pub use config::{Tls, TlsOptions, Versions};
+pub use config::{TlsContext, TlsOptions, TlsVersions};
 pub use error::{
-    Alert, ConfigError, HandshakeError, OpenError, ResealError, RetainedError, SealError,
+    Alert, HandshakeError, OpenRecordError, ResealError, RetainedError, SealError, TlsConfigError,
 };
 pub use handshake::{Established, Group, HANDSHAKE_BYTES_MAX, Handshake, Progress, SessionInfo};
 pub use identity::Origin;
@@ -53,5 +53,5 @@ pub use record::{
 };
 pub use retained::Retained;
 pub use seal::Sealer;
-pub use secrets::{Suite, Version};
+pub use secrets::{Suite, TlsVersion};
 pub use self_signed::{self_signed_key, self_signed_pair};

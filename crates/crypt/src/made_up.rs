@@ -4,7 +4,7 @@
 use crate::handshake::{Established, SessionInfo};
 use crate::open::Opener;
 use crate::seal::Sealer;
-use crate::secrets::{Keys, Suite, TrafficSecret, Version};
+use crate::secrets::{Keys, Suite, TlsVersion, TrafficSecret};
 
 const SUITE: Suite = Suite::Aes128Gcm;
 
@@ -26,7 +26,7 @@ fn keys(number: u64, end: End) -> Keys {
 /// The server's end of connection `number`.
 pub fn server_end(number: u64) -> Established {
     let info = SessionInfo {
-        version: Version::Tls13,
+        version: TlsVersion::Tls13,
         suite: SUITE,
         group: None,
         server_name: None,

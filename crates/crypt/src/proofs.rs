@@ -6,7 +6,7 @@
 //! The keys of these certificates are made here, live as long as the proof, and are worthless: no client trusts them.
 
 use crate::config::HTTP;
-use crate::error::ConfigError;
+use crate::error::TlsConfigError;
 use aws_lc_rs::digest::SHA256_OUTPUT_LEN;
 use rcgen::{
     CertificateParams, CustomExtension, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256,
@@ -43,7 +43,7 @@ impl AlpnProofs {
     pub fn replace<'n>(
         &self,
         proofs: impl IntoIterator<Item = (&'n str, [u8; SHA256_OUTPUT_LEN])>,
-    ) -> Result<(), ConfigError> {
+    ) -> Result<(), TlsConfigError> {
         let provider = crate::config::crypto_provider(crate::config::has_aes());
         let made = proofs.into_iter().map(|(name, digest)| {
             let name = name.to_ascii_lowercase();
@@ -74,10 +74,14 @@ impl AlpnProofs {
 }
 
 /// RFC 8737 section 3.
-fn make(name: &str, digest: &[u8], provider: &CryptoProvider) -> Result<CertifiedKey, ConfigError> {
+fn make(
+    name: &str,
+    digest: &[u8],
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsConfigError> {
     const ADVICE: &str = "report this";
     let failed = |error: String| {
-        ConfigError::without_file(format!("cannot make a proof for {name}: {error}"), ADVICE)
+        TlsConfigError::without_file(format!("cannot make a proof for {name}: {error}"), ADVICE)
     };
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256);
     let key = key.map_err(|error| failed(error.to_string()))?;

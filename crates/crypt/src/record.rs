@@ -4,7 +4,7 @@
 //! and [`crate::open`] next, which use these.
 
 use crate::error::Alert;
-use crate::secrets::{Suite, Version};
+use crate::secrets::{Suite, TlsVersion};
 
 /// Bytes of plaintext that one record carries at most (RFC 8446 section 5.1).
 pub const PLAINTEXT_MAX: usize = 16_384;
@@ -140,11 +140,11 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    pub(crate) fn of(version: Version, suite: Suite) -> Self {
+    pub(crate) fn of(version: TlsVersion, suite: Suite) -> Self {
         match (version, suite) {
-            (Version::Tls13, _) => Self::Tls13,
-            (Version::Tls12, Suite::ChaCha20Poly1305) => Self::Tls12ChaCha,
-            (Version::Tls12, Suite::Aes128Gcm | Suite::Aes256Gcm) => Self::Tls12Gcm,
+            (TlsVersion::Tls13, _) => Self::Tls13,
+            (TlsVersion::Tls12, Suite::ChaCha20Poly1305) => Self::Tls12ChaCha,
+            (TlsVersion::Tls12, Suite::Aes128Gcm | Suite::Aes256Gcm) => Self::Tls12Gcm,
         }
     }
 

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 
 use rustls::ServerConnection;
 
-use crate::error::{OpenError, RetainedError};
+use crate::error::{OpenRecordError, RetainedError};
 use crate::handshake::SessionInfo;
 
 /// Both halves of a connection after its handshake, managed by rustls.
@@ -51,7 +51,7 @@ impl Retained {
             if state.peer_has_closed() || sealed.is_empty() {
                 return Ok(state.peer_has_closed());
             }
-            self.connection.read_tls(&mut sealed).map_err(|_| OpenError::Unexpected)?;
+            self.connection.read_tls(&mut sealed).map_err(|_| OpenRecordError::Unexpected)?;
         }
     }
 
@@ -84,7 +84,7 @@ impl Retained {
 fn expect_only_would_block(read: io::Result<usize>) -> Result<(), RetainedError> {
     match read {
         Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
-            Err(RetainedError::Record(OpenError::Unexpected))
+            Err(RetainedError::Record(OpenRecordError::Unexpected))
         }
         _ => Ok(()),
     }

@@ -19,7 +19,7 @@ use crate::record::{
     AdditionalData, HEADER_BYTES, Layout, PLAINTEXT_MAX, TAG_BYTES, content_type, handshake_type,
     header, tag,
 };
-use crate::secrets::{Keys, NONCE_BYTES, Suite, Version};
+use crate::secrets::{Keys, NONCE_BYTES, Suite, TlsVersion};
 
 /// Records after which AES-GCM keys should be changed: 2^24 (256 GiB of video), well before
 /// [`GCM_RECORDS_MAX`], so that the caller can wait until nothing needs to be made again.
@@ -238,7 +238,7 @@ impl Sealer {
     /// number for the cipher. Never true for TLS 1.2, where [`SealError::KeysExhausted`] ends the connection after 360 GiB.
     pub fn needs_key_update(&self, records_max: u64) -> bool {
         let soft = records_soft(self.keys.suite()).min(records_max);
-        self.keys.version() == Version::Tls13 && self.sequence(self.position) >= soft
+        self.keys.version() == TlsVersion::Tls13 && self.sequence(self.position) >= soft
     }
 
     /// Seals a key update message and switches to the next keys (RFC 8446 section 4.6.3). `request_peer` asks the peer
@@ -296,8 +296,8 @@ impl Sealer {
     pub(crate) fn records_left(&self, records_max: u64) -> u64 {
         let suite = self.keys.suite();
         let max = match self.keys.version() {
-            Version::Tls13 => records_soft(suite).min(records_max),
-            Version::Tls12 => self::records_max(suite),
+            TlsVersion::Tls13 => records_soft(suite).min(records_max),
+            TlsVersion::Tls12 => self::records_max(suite),
         };
         max.saturating_sub(self.sequence(self.position))
     }
@@ -421,13 +421,13 @@ mod tests {
     use super::*;
     use crate::secrets::tests::keys;
 
-    fn sealer(version: Version, suite: Suite) -> Sealer {
+    fn sealer(version: TlsVersion, suite: Suite) -> Sealer {
         Sealer::new(keys(version, suite), 1)
     }
 
     #[test]
     fn gcm_keys_ask_for_an_update_and_then_stop() {
-        let mut sealer = sealer(Version::Tls13, Suite::Aes128Gcm);
+        let mut sealer = sealer(TlsVersion::Tls13, Suite::Aes128Gcm);
         let mut out = [0; 100];
         assert!(!sealer.needs_key_update(u64::MAX));
         sealer.position = 5;
@@ -444,7 +444,7 @@ mod tests {
 
     #[test]
     fn tls12_keys_at_their_limit_can_only_say_goodbye() {
-        let mut sealer = sealer(Version::Tls12, Suite::Aes256Gcm);
+        let mut sealer = sealer(TlsVersion::Tls12, Suite::Aes256Gcm);
         let mut out = [0; 100];
         sealer.position = GCM_RECORDS_MAX;
         assert!(!sealer.needs_key_update(u64::MAX));
@@ -455,7 +455,7 @@ mod tests {
 
     #[test]
     fn refusal_uses_no_position_and_writes_nothing() {
-        let mut sealer = sealer(Version::Tls13, Suite::Aes128Gcm);
+        let mut sealer = sealer(TlsVersion::Tls13, Suite::Aes128Gcm);
         let mut out = [9; 26];
         assert_eq!(sealer.seal(b"12345", &mut out), Err(SealError::BufferTooSmall));
         assert_eq!(sealer.seal_in_place(&mut out, 5), Err(SealError::BufferTooSmall));
@@ -496,7 +496,7 @@ mod tests {
 
     #[test]
     fn positions_of_old_keys_and_of_the_future_are_out_of_reach() {
-        let mut sealer = sealer(Version::Tls13, Suite::Aes128Gcm);
+        let mut sealer = sealer(TlsVersion::Tls13, Suite::Aes128Gcm);
         let (mut out, mut again) = ([0; 100], [0; 100]);
         let bytes = sealer.seal(b"frame", &mut out).unwrap();
         let sent = tag(&out[..bytes]);

@@ -23,14 +23,14 @@ const SECRET_BYTES_MAX: usize = 48;
 
 /// The TLS version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum TlsVersion {
     /// RFC 5246.
     Tls12,
     /// RFC 8446.
     Tls13,
 }
 
-impl Version {
+impl TlsVersion {
     /// The name for logs and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -154,8 +154,8 @@ impl Keys {
         self.suite
     }
 
-    pub(crate) fn version(&self) -> Version {
-        if self.secret.is_some() { Version::Tls13 } else { Version::Tls12 }
+    pub(crate) fn version(&self) -> TlsVersion {
+        if self.secret.is_some() { TlsVersion::Tls13 } else { TlsVersion::Tls12 }
     }
 
     /// The raw key, without the room for longer ones.
@@ -308,24 +308,24 @@ pub(crate) mod tests {
     use super::*;
 
     /// Every version with every suite.
-    pub(crate) const ALL: [(Version, Suite); 6] = [
-        (Version::Tls13, Suite::Aes128Gcm),
-        (Version::Tls13, Suite::Aes256Gcm),
-        (Version::Tls13, Suite::ChaCha20Poly1305),
-        (Version::Tls12, Suite::Aes128Gcm),
-        (Version::Tls12, Suite::Aes256Gcm),
-        (Version::Tls12, Suite::ChaCha20Poly1305),
+    pub(crate) const ALL: [(TlsVersion, Suite); 6] = [
+        (TlsVersion::Tls13, Suite::Aes128Gcm),
+        (TlsVersion::Tls13, Suite::Aes256Gcm),
+        (TlsVersion::Tls13, Suite::ChaCha20Poly1305),
+        (TlsVersion::Tls12, Suite::Aes128Gcm),
+        (TlsVersion::Tls12, Suite::Aes256Gcm),
+        (TlsVersion::Tls12, Suite::ChaCha20Poly1305),
     ];
 
     /// Keys that are the same every time.
-    pub(crate) fn keys(version: Version, suite: Suite) -> Keys {
-        let secret = if version == Version::Tls13 { TrafficSecret::new(&[3; 32]) } else { None };
+    pub(crate) fn keys(version: TlsVersion, suite: Suite) -> Keys {
+        let secret = if version == TlsVersion::Tls13 { TrafficSecret::new(&[3; 32]) } else { None };
         Keys { suite, key: [1; 32], iv: [2; 12], secret }
     }
 
     #[test]
     fn nonce_differs_for_every_sequence_number_and_keeps_the_salt() {
-        let keys = keys(Version::Tls13, Suite::Aes128Gcm);
+        let keys = keys(TlsVersion::Tls13, Suite::Aes128Gcm);
         assert_eq!(keys.nonce(0), [2; 12]);
         assert_eq!(keys.nonce(1)[..11], [2; 11]);
         assert_eq!(keys.nonce(1)[11], 3);
@@ -334,7 +334,7 @@ pub(crate) mod tests {
 
     #[test]
     fn update_changes_key_iv_and_secret() {
-        let mut keys = keys(Version::Tls13, Suite::ChaCha20Poly1305);
+        let mut keys = keys(TlsVersion::Tls13, Suite::ChaCha20Poly1305);
         assert!(keys.update());
         assert_ne!(keys.key, [1; 32]);
         assert_ne!(keys.iv, [2; 12]);
@@ -343,7 +343,7 @@ pub(crate) mod tests {
 
     #[test]
     fn tls12_keys_cannot_be_updated() {
-        let mut keys = keys(Version::Tls12, Suite::Aes128Gcm);
+        let mut keys = keys(TlsVersion::Tls12, Suite::Aes128Gcm);
         assert!(!keys.update());
         assert_eq!(keys.key, [1; 32]);
     }

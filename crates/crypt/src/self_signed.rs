@@ -13,7 +13,7 @@ use rcgen::{
 };
 use rustls::pki_types::{CertificateDer, UnixTime};
 
-use crate::error::ConfigError;
+use crate::error::TlsConfigError;
 
 const CERTIFICATE_FILE: &str = "self-signed-cert.pem";
 const KEY_FILE: &str = "self-signed-key.pem";
@@ -66,27 +66,30 @@ fn is_valid_at(certificate: &CertificateDer<'_>, since_epoch: Duration) -> bool 
 }
 
 /// Makes a pair valid from yesterday for a year, and puts it into `state_dir`.
-pub(crate) fn make(state_dir: &Path) -> Result<(), ConfigError> {
+pub(crate) fn make(state_dir: &Path) -> Result<(), TlsConfigError> {
     make_from(state_dir, SystemTime::now())
 }
 
-fn make_from(state_dir: &Path, now: SystemTime) -> Result<(), ConfigError> {
+fn make_from(state_dir: &Path, now: SystemTime) -> Result<(), TlsConfigError> {
     let failed = |error| {
-        ConfigError::without_file(format!("cannot make a certificate: {error}"), ADVICE_STATE_DIR)
+        TlsConfigError::without_file(
+            format!("cannot make a certificate: {error}"),
+            ADVICE_STATE_DIR,
+        )
     };
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(failed)?;
     let certificate = parameters(now).map_err(failed)?.self_signed(&key).map_err(failed)?;
     let (certificate_path, key_path) = paths(state_dir);
     smallfile::make_folders(state_dir, 0o700).map_err(|error| {
-        ConfigError::at(state_dir, format!("cannot create it: {error}"), ADVICE_STATE_DIR)
+        TlsConfigError::at(state_dir, format!("cannot create it: {error}"), ADVICE_STATE_DIR)
     })?;
     write(&key_path, key.serialize_pem().as_bytes(), 0o600)?;
     write(&certificate_path, certificate.pem().as_bytes(), 0o644)
 }
 
-fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), ConfigError> {
+fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), TlsConfigError> {
     smallfile::replace(path, bytes, mode).map_err(|error| {
-        ConfigError::at(path, format!("cannot write it: {error}"), ADVICE_STATE_DIR)
+        TlsConfigError::at(path, format!("cannot write it: {error}"), ADVICE_STATE_DIR)
     })
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls::server::{NoServerSessionStorage, ProducesTickets, ServerConfig};
 
-use crate::error::ConfigError;
+use crate::error::TlsConfigError;
 use crate::secrets::Captured;
 
 /// Tickets per full TLS 1.3 handshake. Each should be used once (RFC 8446 appendix C.4), and players fetch audio and video over two connections. More
@@ -24,9 +24,9 @@ const TICKETS_PER_HANDSHAKE: usize = 2;
 pub(crate) type Ticketer = Arc<dyn ProducesTickets>;
 
 /// Generates the first keys.
-pub(crate) fn ticketer() -> Result<Ticketer, ConfigError> {
+pub(crate) fn ticketer() -> Result<Ticketer, TlsConfigError> {
     let inner = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(|error| {
-        ConfigError::without_file(format!("cannot draw ticket keys: {error}"), "try again")
+        TlsConfigError::without_file(format!("cannot draw ticket keys: {error}"), "try again")
     })?;
     Ok(Arc::new(Numbered(inner)))
 }

@@ -9,7 +9,7 @@
 
 use crate::outgoing::Outgoing;
 use crate::resources::Resources;
-use disk::{File, Plain, ReadError, Way};
+use disk::{File, Plain, ReadError, ReadMode};
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
@@ -61,7 +61,7 @@ impl Ahead {
         self.read_by(resources, outgoing, file, range, end, None).await
     }
 
-    /// As [`Self::read`]. A range that was not requested ahead is read in the mode `way`, if one was chosen.
+    /// As [`Self::read`]. A range that was not requested ahead is read in the mode `mode`, if one was chosen.
     pub(crate) async fn read_by(
         &mut self,
         resources: &Rc<Resources>,
@@ -69,10 +69,10 @@ impl Ahead {
         file: &Rc<File>,
         range: Range<u64>,
         end: u64,
-        way: Option<Way>,
+        mode: Option<ReadMode>,
     ) -> Result<Plain, ReadError> {
         file.arrive(&range, end).await?;
-        self.note_request(resources, file, &range, way);
+        self.note_request(resources, file, &range, mode);
         if self.queue.front().is_some_and(|ask| ask.range.start != range.start) {
             self.queue.clear();
         }
@@ -88,26 +88,26 @@ impl Ahead {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
             Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
             None => {
-                let (range, way) = widened(resources, outgoing, file, range, end, way);
-                (resources.reader.read_by(file, range.clone(), way).await?, range.end)
+                let (range, mode) = widened(resources, outgoing, file, range, end, mode);
+                (resources.reader.read_by(file, range.clone(), mode).await?, range.end)
             }
         };
-        if plain.is_from_disk() && resources.tactics.reads_ahead {
-            self.ask(resources, outgoing, file, read_to..end, wanted, way).await;
+        if plain.is_from_disk() && resources.features.reads_ahead {
+            self.ask(resources, outgoing, file, read_to..end, wanted, mode).await;
         }
         Ok(plain.limited(wanted as usize))
     }
 
-    /// Reports to the hot set that this response sends `range`, without the part reported before: a window may be read again. If `way` was chosen
+    /// Reports to the hot set that this response sends `range`, without the part reported before: a window may be read again. If `mode` was chosen
     /// before, the kernel will send this file from its page cache, and the request does not count.
     fn note_request(
         &mut self,
         resources: &Resources,
         file: &Rc<File>,
         range: &Range<u64>,
-        way: Option<Way>,
+        mode: Option<ReadMode>,
     ) {
-        if way.is_none() && range.end > self.noted_to {
+        if mode.is_none() && range.end > self.noted_to {
             let new = range.start.max(self.noted_to)..range.end;
             self.noted_to = range.end;
             resources.reader.note_request(file, &new);
@@ -148,7 +148,7 @@ impl Ahead {
         file: &Rc<File>,
         rest: Range<u64>,
         window_bytes: u64,
-        way: Option<Way>,
+        mode: Option<ReadMode>,
     ) {
         let end = rest.end;
         let mut start = self.queue.back().map_or(rest.start, |last| last.range.end);
@@ -158,9 +158,9 @@ impl Ahead {
             && !resources.reader.is_hot(file, start)
         {
             let range = start..end.min(start + window_bytes);
-            let (range, way) = widened(resources, outgoing, file, range, end, way);
+            let (range, mode) = widened(resources, outgoing, file, range, end, mode);
             start = range.end;
-            let state = begin(resources, file, range.clone(), way).await;
+            let state = begin(resources, file, range.clone(), mode).await;
             self.queue.push_back(Ask { range, state });
         }
     }
@@ -183,28 +183,28 @@ fn widened(
     file: &File,
     range: Range<u64>,
     end: u64,
-    chosen: Option<Way>,
-) -> (Range<u64>, Option<Way>) {
+    chosen: Option<ReadMode>,
+) -> (Range<u64>, Option<ReadMode>) {
     let mut misses = outgoing.misses().borrow_mut();
     let reader = &resources.reader;
-    let way = match chosen {
-        None if file.has_arrived(&range) => reader.way(file, &range, &mut misses),
+    let mode = match chosen {
+        None if file.has_arrived(&range) => reader.mode(file, &range, &mut misses),
         None => return (range, None),
-        Some(way) => {
+        Some(mode) => {
             // Record each part in order, so that it counts once. A part skipped now would be recorded together with the next one, which would look
             // like a repeated request.
             misses.record(reader, file, &range);
-            way
+            mode
         }
     };
     let wide_end = end.min(range.start + reader.window_bytes_max() as u64);
-    let is_wide = reads_more(resources, file) && resources.tactics.reads_ahead;
-    if !is_wide || way == Way::Cached || wide_end <= range.end {
-        return (range, Some(way));
+    let is_wide = reads_more(resources, file) && resources.features.reads_ahead;
+    if !is_wide || mode == ReadMode::Buffered || wide_end <= range.end {
+        return (range, Some(mode));
     }
     // Every window heats its blocks, and windows kept from this read are not recorded later.
     misses.record(reader, file, &(range.start..wide_end));
-    (range.start..wide_end, Some(way))
+    (range.start..wide_end, Some(mode))
 }
 
 /// Starts a read. Polling it once submits it to the disk.
@@ -212,11 +212,11 @@ async fn begin(
     resources: &Rc<Resources>,
     file: &Rc<File>,
     range: Range<u64>,
-    way: Option<Way>,
+    mode: Option<ReadMode>,
 ) -> State {
     let (resources, file) = (Rc::clone(resources), Rc::clone(file));
     let mut reading: Reading =
-        Box::pin(async move { resources.reader.read_ahead(&file, range, way).await });
+        Box::pin(async move { resources.reader.read_ahead(&file, range, mode).await });
     let first = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
     match first {
         Poll::Ready(result) => State::Done(result),

@@ -9,7 +9,7 @@ use crate::end::End;
 use crate::link::Link;
 use crate::protected::Protected;
 use crate::resources::Resources;
-use crate::sealing::{ByLibrary, Unsealed};
+use crate::sealing::{Plaintext, RustlsTls};
 use crypt::{Established, Retained};
 use net::{Ready, Socket};
 use std::future::Future;
@@ -137,8 +137,8 @@ impl Carrier for Socket {
     fn establish(mut link: Link, protection: Protection, sealed_input: Vec<u8>) -> Channel {
         match protection {
             Protection::None => {
-                let sealing = Unsealed::new(&mut link);
-                Channel::Unsealed(Box::new(Protected { link, sealing }))
+                let sealing = Plaintext::new(&mut link);
+                Channel::Plaintext(Box::new(Protected { link, sealing }))
             }
             Protection::Keys(established) => {
                 let deferred = Deferred::new(link, *established, sealed_input);
@@ -149,8 +149,8 @@ impl Carrier for Socket {
                 }
             }
             Protection::Retained(tls) => {
-                let sealing = ByLibrary::new(tls, sealed_input);
-                Channel::ByLibrary(Box::new(Protected { link, sealing }))
+                let sealing = RustlsTls::new(tls, sealed_input);
+                Channel::RustlsTls(Box::new(Protected { link, sealing }))
             }
         }
     }

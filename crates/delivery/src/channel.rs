@@ -6,7 +6,7 @@ use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::own_tcp::{self, Streamed};
 use crate::protected::Protected;
-use crate::sealing::{ByKernel, ByLibrary, ByUs, Unsealed};
+use crate::sealing::{KernelTls, Plaintext, RustlsTls, UserTls};
 use crypt::Alert;
 use std::rc::Rc;
 use std::time::Instant;
@@ -14,28 +14,28 @@ use std::time::Instant;
 /// A connection. Every variant is boxed, because a session is as large as the largest.
 pub enum Channel {
     /// A kernel socket without TLS.
-    Unsealed(Box<Protected<Unsealed>>),
+    Plaintext(Box<Protected<Plaintext>>),
     /// A kernel socket, sealed here.
-    ByUs(Box<Protected<ByUs>>),
+    UserTls(Box<Protected<UserTls>>),
     /// The same, until its first title is known ([`Self::pass_keys_on`]).
     Deferred(Box<Deferred>),
     /// A kernel socket, sealed by the kernel.
-    ByKernel(Box<Protected<ByKernel>>),
+    KernelTls(Box<Protected<KernelTls>>),
     /// A kernel socket, sealed by the library that did the handshake.
-    ByLibrary(Box<Protected<ByLibrary>>),
+    RustlsTls(Box<Protected<RustlsTls>>),
     /// Our own TCP, sealed here or not at all.
-    OwnTcp(Box<Protected<Streamed, own_tcp::Socket>>),
+    OwnTcp(Box<Protected<Streamed, own_tcp::OwnTcpSocket>>),
 }
 
 /// Calls the same method on every kind of channel.
 macro_rules! each {
     ($channel:expr, $each:ident => $what:expr) => {
         match $channel {
-            Channel::Unsealed($each) => $what,
-            Channel::ByUs($each) => $what,
+            Channel::Plaintext($each) => $what,
+            Channel::UserTls($each) => $what,
             Channel::Deferred($each) => $what,
-            Channel::ByKernel($each) => $what,
-            Channel::ByLibrary($each) => $what,
+            Channel::KernelTls($each) => $what,
+            Channel::RustlsTls($each) => $what,
             Channel::OwnTcp($each) => $what,
         }
     };
@@ -45,9 +45,9 @@ impl Channel {
     /// The route's name: in `--route`, in the status, and as a counter's label.
     pub fn route(&self) -> &'static str {
         match self {
-            Self::Unsealed(unsealed) if unsealed.link.resources.offload.sends_files => "kernel",
-            Self::ByKernel(_) => "kernel",
-            Self::Unsealed(_) | Self::ByUs(_) | Self::Deferred(_) | Self::ByLibrary(_) => {
+            Self::Plaintext(plaintext) if plaintext.link.resources.offload.sends_files => "kernel",
+            Self::KernelTls(_) => "kernel",
+            Self::Plaintext(_) | Self::UserTls(_) | Self::Deferred(_) | Self::RustlsTls(_) => {
                 "userspace"
             }
             Self::OwnTcp(_) => "bypass",
@@ -78,7 +78,7 @@ impl Channel {
 
     /// Returns true if the connection should end soon, although nothing is wrong with it: it costs its NIC too much work.
     pub fn is_costly(&self) -> bool {
-        matches!(self, Self::ByKernel(by_kernel) if by_kernel.sealing.is_costly())
+        matches!(self, Self::KernelTls(kernel_tls) if kernel_tls.sealing.is_costly())
     }
 
     /// Waits for bytes from the viewer and appends at least one to `input`.

@@ -6,13 +6,13 @@
 use crate::channel::Channel;
 use crate::link::Link;
 use crate::protected::Protected;
-use crate::sealing::{ByKernel, ByUs};
+use crate::sealing::{KernelTls, UserTls};
 use crypt::{Established, SessionInfo};
 use std::ops::{Deref, DerefMut};
 
 /// A connection over a kernel socket, and its negotiated TLS session.
 pub struct Deferred {
-    by_us: Protected<ByUs>,
+    user_tls: Protected<UserTls>,
     info: SessionInfo,
 }
 
@@ -20,20 +20,23 @@ impl Deferred {
     /// Takes over a connection whose handshake is complete and sent. `sealed_input` holds the bytes that arrived after the handshake's last record.
     pub(crate) fn new(link: Link, established: Established, sealed_input: Vec<u8>) -> Self {
         let Established { sealer, opener, info } = established;
-        Self { by_us: Protected { link, sealing: ByUs::new(sealer, opener, sealed_input) }, info }
+        Self {
+            user_tls: Protected { link, sealing: UserTls::new(sealer, opener, sealed_input) },
+            info,
+        }
     }
 
     /// Returns true if the keys have to wait.
     pub(crate) fn waits(&self) -> bool {
-        let resources = &self.by_us.link.resources;
+        let resources = &self.user_tls.link.resources;
         let moves = resources.silos.as_ref().is_some_and(|silos| silos.connections_move);
-        moves && resources.offload.gives_cards_keys()
+        moves && resources.offload.gives_nics_keys()
     }
 
     /// Makes sure that the kernel knows which NIC gets the keys: it forgets that when a connection gets the mark of another silo, and learns it with
     /// the next packet that is sent. Returns whether the keys can be passed on: the route is known, and TCP has only whole records.
     pub(crate) fn prepare(&mut self) -> bool {
-        let Protected { link, sealing } = &mut self.by_us;
+        let Protected { link, sealing } = &mut self.user_tls;
         if !sealing.is_mid_record() && !link.socket.has_route() {
             sealing.send_nothing(link);
         }
@@ -42,32 +45,32 @@ impl Deferred {
 
     /// Gives the kernel the keys, if it may have them. Call it only between responses, after [`Self::prepare`].
     pub(crate) fn pass_keys_on(self) -> Channel {
-        let Self { by_us: Protected { link, sealing }, info } = self;
+        let Self { user_tls: Protected { link, sealing }, info } = self;
         match link.key_offer(&info) {
-            Some(offer) => ByKernel::hand_over(link, sealing, &info, offer),
-            None => Channel::ByUs(Box::new(Protected { link, sealing })),
+            Some(offer) => KernelTls::hand_over(link, sealing, &info, offer),
+            None => Channel::UserTls(Box::new(Protected { link, sealing })),
         }
     }
 
-    pub(crate) fn into_parts(self) -> (Link, ByUs, SessionInfo) {
-        (self.by_us.link, self.by_us.sealing, self.info)
+    pub(crate) fn into_parts(self) -> (Link, UserTls, SessionInfo) {
+        (self.user_tls.link, self.user_tls.sealing, self.info)
     }
 
-    pub(crate) fn of_parts(link: Link, sealing: ByUs, info: SessionInfo) -> Self {
-        Self { by_us: Protected { link, sealing }, info }
+    pub(crate) fn of_parts(link: Link, sealing: UserTls, info: SessionInfo) -> Self {
+        Self { user_tls: Protected { link, sealing }, info }
     }
 }
 
 impl Deref for Deferred {
-    type Target = Protected<ByUs>;
+    type Target = Protected<UserTls>;
 
     fn deref(&self) -> &Self::Target {
-        &self.by_us
+        &self.user_tls
     }
 }
 
 impl DerefMut for Deferred {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.by_us
+        &mut self.user_tls
     }
 }

@@ -24,7 +24,7 @@ pub enum End {
     /// The handshake failed; the error names the reason.
     Handshake(crypt::HandshakeError),
     /// A record from the viewer was wrong; the error names the reason.
-    Record(crypt::OpenError),
+    Record(crypt::OpenRecordError),
     /// The viewer sent a fatal alert.
     PeerAlert,
     /// The keys have sealed as many records as they may.

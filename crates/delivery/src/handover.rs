@@ -8,12 +8,12 @@
 //!
 //! The kernel falls back to the CPU silently, so its counters before and after show who encrypts a connection.
 
-use crate::card_lessons::{CardLessons, Expect, Got, Kind};
-use crate::card_shares::CardShares;
-use crate::offload::{CardTls, KernelOffload, TLS_STAT};
+use crate::nic_shares::NicShares;
+use crate::offload::{KernelOffload, NicTls, TLS_STAT};
+use crate::offload_history::{Expect, Got, Kind, OffloadHistory};
 use crate::retransmissions::{LossLimits, LossyPaths, Watch, Whose};
-use crypt::{SessionInfo, Suite, Version};
-use machine::{Ends, LeavesBy, SealingCards};
+use crypt::{SessionInfo, Suite, TlsVersion};
+use machine::{Ends, LeavesBy, TlsNics};
 use net::{SendProgress, Socket};
 use std::cell::RefCell;
 use std::fs::File;
@@ -26,13 +26,13 @@ use telemetry::{Family, Numbers};
 #[derive(Debug, Default)]
 pub struct Handover {
     /// None if the kernel does not report its devices, or if no keys are handed over.
-    cards: Option<RefCell<SealingCards>>,
+    nics: Option<RefCell<TlsNics>>,
     /// The kernel's TLS counters; none if it has none.
     totals: Option<File>,
     limits: LossLimits,
     lossy_paths: Arc<Mutex<LossyPaths>>,
-    shares: Arc<CardShares>,
-    lessons: RefCell<CardLessons>,
+    shares: Arc<NicShares>,
+    history: RefCell<OffloadHistory>,
 }
 
 /// How keys are given to the kernel.
@@ -41,7 +41,7 @@ pub(crate) enum Offer {
     /// For the kernel itself.
     Kernel,
     /// For this NIC, if it takes them.
-    Card(u32),
+    Nic(u32),
 }
 
 /// Why keys stay in user space.
@@ -52,9 +52,9 @@ pub(crate) enum Withheld {
     /// The device by which it leaves is unknown.
     UnknownDevice,
     /// It leaves by a NIC that encrypts, and the operator has turned that off.
-    CardOff,
+    NicOff,
     /// Only NICs may encrypt, and it leaves by none.
-    NoCard,
+    NoNic,
     /// Only NICs may encrypt, and its NIC does not take its version or cipher.
     NotTaken,
     /// Its NIC has no room.
@@ -73,8 +73,8 @@ impl Withheld {
         match self {
             Self::Bond => "bond",
             Self::UnknownDevice => "unknown_device",
-            Self::CardOff => "card_off",
-            Self::NoCard => "no_card",
+            Self::NicOff => "card_off",
+            Self::NoNic => "no_card",
             Self::NotTaken => "not_taken",
             Self::NoRoom => "no_room",
             Self::LossyViewer => "lossy_viewer",
@@ -87,7 +87,7 @@ impl Withheld {
 /// The kernel's counters before it got keys that are for a NIC.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Before {
-    card: u32,
+    nic: u32,
     totals: Option<Totals>,
 }
 
@@ -103,15 +103,15 @@ impl Handover {
     pub fn open(
         limits: LossLimits,
         lossy_paths: Arc<Mutex<LossyPaths>>,
-        shares: Arc<CardShares>,
+        shares: Arc<NicShares>,
     ) -> Self {
         Self {
-            cards: SealingCards::open().ok().map(RefCell::new),
+            nics: TlsNics::open().ok().map(RefCell::new),
             totals: File::open(TLS_STAT).ok(),
             limits,
             lossy_paths,
             shares,
-            lessons: RefCell::default(),
+            history: RefCell::default(),
         }
     }
 
@@ -125,8 +125,8 @@ impl Handover {
     ) -> Option<Offer> {
         let kind = (info.version, info.suite);
         let leaves_by = self.leaves_by(socket);
-        let try_card = |card| self.try_card(card, kind, socket, info);
-        let offer = decide(leaves_by, offload.cards, try_card);
+        let try_nic = |nic| self.try_nic(nic, kind, socket, info);
+        let offer = decide(leaves_by, offload.nics, try_nic);
         if let Err(why) = offer {
             numbers.count(Family::KernelTlsWithheld, why.as_str());
         }
@@ -136,19 +136,19 @@ impl Handover {
     /// Returns true if a new connection should prefer TLS 1.2 over 1.3: it leaves by a NIC that takes 1.2, as far as is known, but not 1.3, and it
     /// may be given to the NIC.
     pub(crate) fn wants_tls12(&self, offload: KernelOffload, socket: &Socket) -> bool {
-        if !offload.gives_cards_keys() {
+        if !offload.gives_nics_keys() {
             return false;
         }
-        let LeavesBy::SealingCard(card) = self.leaves_by(socket) else { return false };
+        let LeavesBy::TlsNic(nic) = self.leaves_by(socket) else { return false };
         // The handshake has not chosen a cipher yet, so this assumes AES-128-GCM, which the server prefers on CPUs with AES instructions.
         let (now, cipher) = (Instant::now(), Suite::Aes128Gcm);
-        let lessons = self.lessons.borrow();
-        let may_take = lessons.expect(card, (Version::Tls12, cipher), now) == Expect::MayTake;
+        let history = self.history.borrow();
+        let may_take = history.expect(nic, (TlsVersion::Tls12, cipher), now) == Expect::MayTake;
         let is_lossy = || {
             let peer = socket.peer();
             peer.is_ok_and(|peer| self.lossy_paths().has(Whose::of_address(peer.ip()), now))
         };
-        may_take && !lessons.has_taken(card, (Version::Tls13, cipher)) && !is_lossy()
+        may_take && !history.has_taken(nic, (TlsVersion::Tls13, cipher)) && !is_lossy()
     }
 
     fn leaves_by(&self, socket: &Socket) -> LeavesBy {
@@ -156,20 +156,20 @@ impl Handover {
             let (own, peer) = (socket.own()?, socket.peer()?);
             Ok(Ends { own, peer, mark: socket.own_mark()?, bound_to: socket.bound_to()? })
         };
-        let cards = self.cards.as_ref().map(RefCell::borrow_mut);
-        cards.map_or(LeavesBy::Unknown, |mut cards| cards.leaves_by(ends, Instant::now()))
+        let nics = self.nics.as_ref().map(RefCell::borrow_mut);
+        nics.map_or(LeavesBy::Unknown, |mut nics| nics.leaves_by(ends, Instant::now()))
     }
 
     /// The expectation for a NIC, or the reason why it should not get this connection.
-    fn try_card(
+    fn try_nic(
         &self,
-        card: u32,
+        nic: u32,
         kind: Kind,
         socket: &Socket,
         info: &SessionInfo,
     ) -> Result<Expect, Withheld> {
         let now = Instant::now();
-        let expected = self.lessons.borrow().expect(card, kind, now);
+        let expected = self.history.borrow().expect(nic, kind, now);
         // Returns before the share is drawn: a connection that the NIC would refuse must not use it up.
         if expected != Expect::MayTake {
             return Ok(expected);
@@ -183,14 +183,14 @@ impl Handover {
         if whose.is_some_and(|whose| self.lossy_paths().has(whose, now)) {
             return Err(why);
         }
-        self.shares.takes_next(card).then_some(expected).ok_or(Withheld::Share)
+        self.shares.takes_next(nic).then_some(expected).ok_or(Withheld::Share)
     }
 
     /// Call it before the kernel gets the keys, and pass the result to [`Self::after`].
     pub(crate) fn before(&self, offer: Offer) -> Option<Before> {
         match offer {
             Offer::Kernel => None,
-            Offer::Card(card) => Some(Before { card, totals: self.totals() }),
+            Offer::Nic(nic) => Some(Before { nic, totals: self.totals() }),
         }
     }
 
@@ -201,16 +201,16 @@ impl Handover {
         kind: Kind,
         numbers: &Numbers,
     ) -> Option<(u32, Got)> {
-        let Before { card, totals } = before?;
+        let Before { nic, totals } = before?;
         let got = Totals::got(totals, self.totals());
-        self.lessons.borrow_mut().learn(card, kind, got, Instant::now());
+        self.history.borrow_mut().learn(nic, kind, got, Instant::now());
         let who = match got {
-            Got::Card => "card",
+            Got::Nic => "card",
             Got::Cpu => "cpu",
             Got::Unclear => "unclear",
         };
-        numbers.count(Family::CardTls, who);
-        Some((card, got))
+        numbers.count(Family::NicTls, who);
+        Some((nic, got))
     }
 
     /// Checks the progress of a connection that a NIC seals. A connection that costs the NIC too much is counted once, and its viewer's next
@@ -219,16 +219,16 @@ impl Handover {
         &self,
         watch: &mut Watch,
         progress: SendProgress,
-        (socket, card, viewer): (&Socket, u32, u64),
+        (socket, nic, viewer): (&Socket, u32, u64),
         numbers: &Numbers,
     ) {
         let was_costly = watch.verdict().is_some();
         let Some(window) = watch.look(progress, self.limits) else { return };
         let now = Instant::now();
-        self.shares.note(card, window);
+        self.shares.note(nic, window);
         numbers.card_tls_retransmitted_bytes_total.add(window.retransmitted_bytes);
         if let (false, Some(why)) = (was_costly, watch.verdict()) {
-            numbers.count(Family::CardTlsCostly, why.as_str());
+            numbers.count(Family::NicTlsCostly, why.as_str());
             // The next connection may come with a ticket or without one, so the viewer is noted by both.
             let mut lossy_paths = self.lossy_paths();
             lossy_paths.note(Whose::Viewer(viewer), now);
@@ -252,19 +252,19 @@ impl Handover {
 
 fn decide(
     leaves_by: LeavesBy,
-    cards: CardTls,
-    try_card: impl FnOnce(u32) -> Result<Expect, Withheld>,
+    nics: NicTls,
+    try_nic: impl FnOnce(u32) -> Result<Expect, Withheld>,
 ) -> Result<Offer, Withheld> {
-    let is_alone = cards == CardTls::Alone;
+    let is_alone = nics == NicTls::Alone;
     match leaves_by {
         // These two come first, because there the kernel could pass keys to a NIC whatever the operator has set.
         LeavesBy::SealingBond => Err(Withheld::Bond),
         LeavesBy::Unknown => Err(Withheld::UnknownDevice),
-        LeavesBy::Other if is_alone => Err(Withheld::NoCard),
+        LeavesBy::Other if is_alone => Err(Withheld::NoNic),
         LeavesBy::Other => Ok(Offer::Kernel),
-        LeavesBy::SealingCard(_) if cards == CardTls::Off => Err(Withheld::CardOff),
-        LeavesBy::SealingCard(card) => match try_card(card)? {
-            Expect::MayTake => Ok(Offer::Card(card)),
+        LeavesBy::TlsNic(_) if nics == NicTls::Off => Err(Withheld::NicOff),
+        LeavesBy::TlsNic(nic) => match try_nic(nic)? {
+            Expect::MayTake => Ok(Offer::Nic(nic)),
             Expect::NoRoom => Err(Withheld::NoRoom),
             Expect::DoesNotTake if is_alone => Err(Withheld::NotTaken),
             Expect::DoesNotTake => Ok(Offer::Kernel),
@@ -287,7 +287,7 @@ impl Totals {
         let (Some(before), Some(after)) = (before, after) else { return Got::Unclear };
         // If both counters rose, another worker handed a connection over at the same moment.
         match (after.device > before.device, after.cpu > before.cpu) {
-            (true, false) => Got::Card,
+            (true, false) => Got::Nic,
             (false, true) => Got::Cpu,
             _ => Got::Unclear,
         }
@@ -298,14 +298,14 @@ impl Totals {
 mod tests {
     use super::*;
 
-    fn offer_over(leaves_by: LeavesBy, cards: CardTls, expect: Expect) -> Result<Offer, Withheld> {
-        decide(leaves_by, cards, |_| Ok(expect))
+    fn offer_over(leaves_by: LeavesBy, nics: NicTls, expect: Expect) -> Result<Offer, Withheld> {
+        decide(leaves_by, nics, |_| Ok(expect))
     }
 
     #[test]
     fn keys_stay_here_over_bonds_that_may_encrypt_and_over_what_is_not_known() {
-        for cards in [CardTls::Off, CardTls::Auto, CardTls::Wanted, CardTls::Alone] {
-            let of = |leaves_by| offer_over(leaves_by, cards, Expect::MayTake);
+        for nics in [NicTls::Off, NicTls::Auto, NicTls::Wanted, NicTls::Alone] {
+            let of = |leaves_by| offer_over(leaves_by, nics, Expect::MayTake);
             assert_eq!(of(LeavesBy::SealingBond), Err(Withheld::Bond));
             assert_eq!(of(LeavesBy::Unknown), Err(Withheld::UnknownDevice));
         }
@@ -313,27 +313,27 @@ mod tests {
 
     #[test]
     fn what_a_card_must_not_or_cannot_seal_goes_where_the_operator_wants_it() {
-        let card = LeavesBy::SealingCard(3);
+        let nic = LeavesBy::TlsNic(3);
         let table = [
-            (LeavesBy::Other, CardTls::Off, Expect::MayTake, Ok(Offer::Kernel)),
-            (LeavesBy::Other, CardTls::Auto, Expect::MayTake, Ok(Offer::Kernel)),
-            (LeavesBy::Other, CardTls::Alone, Expect::MayTake, Err(Withheld::NoCard)),
-            (card, CardTls::Off, Expect::MayTake, Err(Withheld::CardOff)),
-            (card, CardTls::Auto, Expect::MayTake, Ok(Offer::Card(3))),
-            (card, CardTls::Alone, Expect::MayTake, Ok(Offer::Card(3))),
-            (card, CardTls::Auto, Expect::NoRoom, Err(Withheld::NoRoom)),
-            (card, CardTls::Alone, Expect::NoRoom, Err(Withheld::NoRoom)),
-            (card, CardTls::Wanted, Expect::DoesNotTake, Ok(Offer::Kernel)),
-            (card, CardTls::Alone, Expect::DoesNotTake, Err(Withheld::NotTaken)),
+            (LeavesBy::Other, NicTls::Off, Expect::MayTake, Ok(Offer::Kernel)),
+            (LeavesBy::Other, NicTls::Auto, Expect::MayTake, Ok(Offer::Kernel)),
+            (LeavesBy::Other, NicTls::Alone, Expect::MayTake, Err(Withheld::NoNic)),
+            (nic, NicTls::Off, Expect::MayTake, Err(Withheld::NicOff)),
+            (nic, NicTls::Auto, Expect::MayTake, Ok(Offer::Nic(3))),
+            (nic, NicTls::Alone, Expect::MayTake, Ok(Offer::Nic(3))),
+            (nic, NicTls::Auto, Expect::NoRoom, Err(Withheld::NoRoom)),
+            (nic, NicTls::Alone, Expect::NoRoom, Err(Withheld::NoRoom)),
+            (nic, NicTls::Wanted, Expect::DoesNotTake, Ok(Offer::Kernel)),
+            (nic, NicTls::Alone, Expect::DoesNotTake, Err(Withheld::NotTaken)),
         ];
-        for (leaves_by, cards, expect, offer) in table {
+        for (leaves_by, nics, expect, offer) in table {
             assert_eq!(
-                offer_over(leaves_by, cards, expect),
+                offer_over(leaves_by, nics, expect),
                 offer,
-                "{leaves_by:?} {cards:?} {expect:?}"
+                "{leaves_by:?} {nics:?} {expect:?}"
             );
         }
-        let lossy = decide(card, CardTls::Auto, |_| Err(Withheld::LossyPath));
+        let lossy = decide(nic, NicTls::Auto, |_| Err(Withheld::LossyPath));
         assert_eq!(lossy, Err(Withheld::LossyPath));
     }
 
@@ -343,7 +343,7 @@ mod tests {
         let before = Totals::parse(text);
         assert_eq!(before, Some(Totals { device: 7, cpu: 4 }));
         let after = |device, cpu| Some(Totals { device, cpu });
-        assert_eq!(Totals::got(before, after(8, 4)), Got::Card);
+        assert_eq!(Totals::got(before, after(8, 4)), Got::Nic);
         assert_eq!(Totals::got(before, after(7, 6)), Got::Cpu);
         assert_eq!(
             Totals::got(before, after(8, 5)),
@@ -366,7 +366,7 @@ mod tests {
             counts.get(&(Family::KernelTlsWithheld, "unknown_device")).copied()
         };
         let info = SessionInfo {
-            version: Version::Tls12,
+            version: TlsVersion::Tls12,
             suite: Suite::Aes128Gcm,
             group: None,
             server_name: None,
@@ -374,8 +374,7 @@ mod tests {
             is_proof: false,
             viewer: 1,
         };
-        let offload =
-            KernelOffload { seals: true, cards: CardTls::Auto, ..KernelOffload::default() };
+        let offload = KernelOffload { seals: true, nics: NicTls::Auto, ..KernelOffload::default() };
         let offer = |handover: Handover| handover.offer(offload, &socket, &info, &numbers);
         assert_eq!(offer(Handover::default()), None);
         assert_eq!(withheld(), Some(1));

@@ -7,7 +7,7 @@
 //! Bodies below `SMALL_BYTES` are not counted. No connection has more than one, so they are part of a connection's cost, which the number of
 //! connections bounds. So a refusal can be sent when nothing else can.
 
-use disk::{Budget, Share};
+use disk::{Budget, BudgetShare};
 use http::Part;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -27,14 +27,14 @@ pub struct InMemory {
 /// One response's share of the account, given back when dropped.
 #[derive(Default)]
 pub struct Held {
-    _own: Option<Share>,
+    _own: Option<BudgetShare>,
     _shared: Vec<Rc<Shared>>,
 }
 
 /// Bytes that several responses hold together.
 struct Shared {
     bytes: Arc<[u8]>,
-    _share: Share,
+    _share: BudgetShare,
 }
 
 impl InMemory {

@@ -7,11 +7,9 @@
 //! Everything else that a connection uses is in [`Resources`], which its worker provides: the disk, buffers, budgets, counters, timeouts. Nothing
 //! here knows a worker or a session, so calls never go in a circle.
 //!
-//! Read first: `outgoing`, `protected` (the receive loop), then `sealing/by_us` and `sendfile`, then `own_tcp`.
+//! Read first: `outgoing`, `protected` (the receive loop), then `sealing/user_tls` and `sendfile`, then `own_tcp`.
 
 mod ahead;
-mod card_lessons;
-mod card_shares;
 mod carrier;
 mod channel;
 mod deferred;
@@ -21,8 +19,11 @@ pub mod in_memory;
 mod inbound;
 mod leased;
 mod link;
+pub mod memory_budget;
 mod moving;
+mod nic_shares;
 mod offload;
+mod offload_history;
 mod once;
 mod outgoing;
 pub mod own_tcp;
@@ -32,7 +33,6 @@ mod receive_half;
 mod records;
 mod resources;
 mod retransmissions;
-pub mod room;
 pub mod sealing;
 mod sendfile;
 mod silos;
@@ -40,18 +40,18 @@ mod stall;
 mod total_rate;
 mod unsent;
 
-pub use card_shares::{CardCounts, CardShares};
 pub use carrier::{Carrier, Protection};
 pub use channel::Channel;
 pub use end::End;
 pub use handover::Handover;
 pub use link::Link;
-pub use moving::{Luggage, Stays};
-pub use offload::{CardTls, KernelOffload, TLS_STAT};
+pub use moving::{CannotMove, ConnectionState};
+pub use nic_shares::{NicCounts, NicShares};
+pub use offload::{KernelOffload, NicTls, TLS_STAT};
 pub use outgoing::{Outgoing, Piece};
 pub use protected::Protected;
 pub use queue_trial::QueueTrial;
-pub use resources::{DeliveryLimits, Patience, Resources, Tactics};
+pub use resources::{DeliveryLimits, Features, Resources, ViewerTimeouts};
 pub use retransmissions::{LossLimits, LossyPaths};
 pub use silos::{Departure, Silos};
 pub use total_rate::TotalRate;

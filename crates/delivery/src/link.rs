@@ -37,7 +37,7 @@ pub struct Link<C = Socket> {
     /// wide, because idle viewers carry it too.
     first_byte_due_since: Cell<u32>,
     /// The silo of the NIC by which it leaves. Small, because idle viewers carry it too.
-    card: Option<NonZeroU8>,
+    nic: Option<NonZeroU8>,
 }
 
 /// A place in the order of sends, if a rate limits all connections together.
@@ -56,18 +56,18 @@ impl Turn {
 impl<C: Carrier> Link<C> {
     /// A new connection.
     pub fn new(resources: Rc<Resources>, socket: C) -> Self {
-        let card = resources.silos.as_ref().and_then(|silos| {
+        let nic = resources.silos.as_ref().and_then(|silos| {
             let arrived = silos.of_connection(&socket);
             silos.count(&resources.numbers, arrived);
             silos.leaves_by(arrived)
         });
-        Self::with_card(resources, socket, card)
+        Self::with_nic(resources, socket, nic)
     }
 
-    fn with_card(resources: Rc<Resources>, socket: C, card: Option<usize>) -> Self {
+    fn with_nic(resources: Rc<Resources>, socket: C, nic: Option<usize>) -> Self {
         let window = Window::new(resources.limits.window_bytes_max);
         // One more than the silo's number, so that 0 can stand for none. Silos beyond 255 count as unknown.
-        let card = card.and_then(|silo| u8::try_from(silo + 1).ok()).and_then(NonZeroU8::new);
+        let nic = nic.and_then(|silo| u8::try_from(silo + 1).ok()).and_then(NonZeroU8::new);
         Self {
             socket,
             window,
@@ -75,7 +75,7 @@ impl<C: Carrier> Link<C> {
             refusals: Cell::new(0),
             taken_bytes: Cell::new(0),
             first_byte_due_since: Cell::new(0),
-            card,
+            nic,
         }
     }
 
@@ -88,11 +88,11 @@ impl<C: Carrier> Link<C> {
     ) -> Self {
         let taken_bytes = Cell::new(taken_bytes);
         // It still arrives on the same NIC, and was counted.
-        let card = resources
+        let nic = resources
             .silos
             .as_ref()
             .and_then(|silos| silos.leaves_by(silos.of_connection(&socket)));
-        Self { window, taken_bytes, ..Self::with_card(resources, socket, card) }
+        Self { window, taken_bytes, ..Self::with_nic(resources, socket, nic) }
     }
 
     /// The socket and the worker's resources.
@@ -140,7 +140,7 @@ impl<C: Carrier> Link<C> {
     /// # Errors
     /// As [`Self::pull`], and the errors of `inbound`.
     pub(crate) async fn pull_reading(&self, inbound: &mut impl Inbound<C>) -> Result<(), End> {
-        while self.resources.room.is_short() {
+        while self.resources.memory.is_short() {
             self.back_off().await?;
         }
         if self.takes_now(inbound)? {
@@ -188,7 +188,7 @@ impl<C: Carrier> Link<C> {
 
     /// Begins a wait for the viewer to take bytes.
     pub(crate) fn stall(&self) -> Stall {
-        Stall::begin(Instant::now(), self.resources.patience.send)
+        Stall::begin(Instant::now(), self.resources.timeouts.send)
     }
 
     /// Checks whether the viewer takes bytes, if it is time to.
@@ -199,16 +199,16 @@ impl<C: Carrier> Link<C> {
         stall.look(Instant::now(), || self.socket.unacknowledged_bytes())
     }
 
-    /// Waits up to `patience` for TCP to take the rest of a window, and reads what arrives meanwhile. Returns whether TCP takes it.
+    /// Waits up to `timeout` for TCP to take the rest of a window, and reads what arrives meanwhile. Returns whether TCP takes it.
     ///
     /// # Errors
     /// Those of `inbound`.
     pub(crate) async fn holds(
         &self,
-        patience: Duration,
+        timeout: Duration,
         inbound: &mut impl Inbound<C>,
     ) -> Result<bool, End> {
-        match timeout_at(Instant::now() + patience, self.writable(inbound)).await {
+        match timeout_at(Instant::now() + timeout, self.writable(inbound)).await {
             Ok(writable) => writable.map(|()| true),
             Err(_) => Ok(false),
         }
@@ -279,8 +279,8 @@ impl<C: Carrier> Link<C> {
         numbers.windows_total.add(1);
         numbers.response_sent_bytes_total.add(bytes);
         if let Some(silos) = silos {
-            let card = self.card.map(|card| usize::from(card.get()) - 1);
-            numbers.crossings.add(silos.source(disk), card, bytes);
+            let nic = self.nic.map(|nic| usize::from(nic.get()) - 1);
+            numbers.crossings.add(silos.source(disk), nic, bytes);
         }
     }
 
@@ -313,7 +313,7 @@ impl<C: Carrier> Link<C> {
         const PAUSE: Duration = Duration::from_millis(10);
         self.resources.numbers.send_pauses_total.add(1);
         self.refusals.set(self.refusals.get() + 1);
-        if PAUSE * self.refusals.get() > self.resources.patience.send {
+        if PAUSE * self.refusals.get() > self.resources.timeouts.send {
             return Err(End::SendTimeout);
         }
         sleep(PAUSE).await;
@@ -381,10 +381,10 @@ impl<C: Carrier> Link<C> {
     /// connection, and the answer could be lost (RFC 9112 section 9.6).
     pub async fn linger(&self) {
         /// A guess: longer than any round trip, yet short enough that many viewers who never close cost little.
-        const PATIENCE: Duration = Duration::from_secs(2);
+        const TIMEOUT: Duration = Duration::from_secs(2);
         const BYTES_MAX: usize = 1 << 20;
         let mut total = 0;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while total < BYTES_MAX {
             match timeout_at(deadline, self.discard()).await {
                 Ok(Some(bytes)) => total += bytes,
@@ -425,7 +425,7 @@ impl Link {
         unsent: &mut UnsentLimit,
         inbound: &mut impl Inbound<Socket>,
     ) -> Result<bool, End> {
-        if self.resources.room.is_short() {
+        if self.resources.memory.is_short() {
             return Ok(false);
         }
         Ok(self.takes_now(inbound)? || self.asks_soon(unsent, inbound).await?)
@@ -441,7 +441,7 @@ impl Link {
         inbound: &mut impl Inbound<Socket>,
     ) -> Result<bool, End> {
         self.resources.numbers.windows_waited_total.add(1);
-        let is_soon = self.holds(self.resources.hold_patience(), inbound).await?;
+        let is_soon = self.holds(self.resources.hold_timeout(), inbound).await?;
         if is_soon {
             unsent.woken(self);
         }

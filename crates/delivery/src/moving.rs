@@ -1,7 +1,7 @@
 //! Moves a connection from one worker to another: its socket, its keys and sequence numbers, and its received bytes.
 //!
-//! [`Channel::leave`] takes a connection apart into plain data ([`Luggage`]) that may cross threads. [`Luggage::enter`] puts it together again with
-//! another worker's resources.
+//! [`Channel::leave`] takes a connection apart into plain data ([`ConnectionState`]) that may cross threads. [`ConnectionState::enter`] puts it
+//! together again with another worker's resources.
 //!
 //! A connection moves only between responses, so this program holds nothing of a response at that time. Bytes that TCP has not sent yet, or that the
 //! viewer has not acknowledged, are in the socket and move with it: no byte is reordered.
@@ -19,7 +19,7 @@ use crate::deferred::Deferred;
 use crate::link::Link;
 use crate::protected::Protected;
 use crate::resources::Resources;
-use crate::sealing::{ByKernel, ByUs, KernelHalves, Unsealed};
+use crate::sealing::{KernelHalves, KernelTls, Plaintext, UserTls};
 use crypt::SessionInfo;
 use net::{Socket, Window};
 use std::os::fd::OwnedFd;
@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 /// A connection's state between workers.
-pub struct Luggage {
+pub struct ConnectionState {
     socket: OwnedFd,
     window: Window,
     /// Bytes that TCP has taken so far.
@@ -38,14 +38,14 @@ pub struct Luggage {
 /// Its protection, with keys, sequence numbers, and bytes that were received and not opened yet.
 enum Packed {
     None,
-    ByUs(Box<ByUs>),
-    Deferred(Box<(ByUs, SessionInfo)>),
-    ByKernel(Box<KernelHalves>),
+    UserTls(Box<UserTls>),
+    Deferred(Box<(UserTls, SessionInfo)>),
+    KernelTls(Box<KernelHalves>),
 }
 
 /// Why a connection cannot move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stays {
+pub enum CannotMove {
     /// Its state is bound to its thread for good.
     Bound,
     /// The viewer has not acknowledged all of a file that the kernel sends.
@@ -54,7 +54,7 @@ pub enum Stays {
     InUse,
 }
 
-impl Stays {
+impl CannotMove {
     /// The counter's label.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -67,14 +67,16 @@ impl Stays {
 
 impl Channel {
     /// Why the connection cannot move at the moment, if it cannot.
-    pub fn stays(&mut self) -> Option<Stays> {
+    pub fn stays(&mut self) -> Option<CannotMove> {
         match self {
-            Self::Unsealed(unsealed) => {
-                unsealed.sealing.needs_file().then_some(Stays::Unacknowledged)
+            Self::Plaintext(plaintext) => {
+                plaintext.sealing.needs_file().then_some(CannotMove::Unacknowledged)
             }
-            Self::ByKernel(by_kernel) if by_kernel.sealing.is_on_card() => Some(Stays::Bound),
-            Self::ByUs(_) | Self::Deferred(_) | Self::ByKernel(_) => None,
-            Self::ByLibrary(_) | Self::OwnTcp(_) => Some(Stays::Bound),
+            Self::KernelTls(kernel_tls) if kernel_tls.sealing.is_on_nic() => {
+                Some(CannotMove::Bound)
+            }
+            Self::UserTls(_) | Self::Deferred(_) | Self::KernelTls(_) => None,
+            Self::RustlsTls(_) | Self::OwnTcp(_) => Some(CannotMove::Bound),
         }
     }
 
@@ -82,42 +84,42 @@ impl Channel {
     ///
     /// # Errors
     /// The unchanged connection, and why it cannot move.
-    pub async fn leave(mut self) -> Result<Luggage, (Self, Stays)> {
+    pub async fn leave(mut self) -> Result<ConnectionState, (Self, CannotMove)> {
         if let Some(stays) = self.stays() {
             return Err((self, stays));
         }
         match self {
-            Self::Unsealed(unsealed) => {
-                let Protected { link, sealing } = *unsealed;
+            Self::Plaintext(plaintext) => {
+                let Protected { link, sealing } = *plaintext;
                 // The sealing holds the socket too, which has to have one owner.
                 drop(sealing);
                 pack(link, Packed::None).await
             }
-            Self::ByUs(by_us) => {
-                let Protected { link, sealing } = *by_us;
-                pack(link, Packed::ByUs(Box::new(sealing))).await
+            Self::UserTls(user_tls) => {
+                let Protected { link, sealing } = *user_tls;
+                pack(link, Packed::UserTls(Box::new(sealing))).await
             }
             Self::Deferred(deferred) => {
                 let (link, sealing, info) = deferred.into_parts();
                 pack(link, Packed::Deferred(Box::new((sealing, info)))).await
             }
-            Self::ByKernel(by_kernel) => {
-                let Protected { link, sealing } = *by_kernel;
-                pack(link, Packed::ByKernel(Box::new(sealing.into_halves()))).await
+            Self::KernelTls(kernel_tls) => {
+                let Protected { link, sealing } = *kernel_tls;
+                pack(link, Packed::KernelTls(Box::new(sealing.into_halves()))).await
             }
-            bound @ (Self::ByLibrary(_) | Self::OwnTcp(_)) => Err((bound, Stays::Bound)),
+            bound @ (Self::RustlsTls(_) | Self::OwnTcp(_)) => Err((bound, CannotMove::Bound)),
         }
     }
 }
 
-async fn pack(link: Link, sealing: Packed) -> Result<Luggage, (Channel, Stays)> {
+async fn pack(link: Link, sealing: Packed) -> Result<ConnectionState, (Channel, CannotMove)> {
     let (window, taken_bytes) = (link.window, link.taken_bytes());
     let (socket, resources) = link.into_parts();
     match socket.into_owned().await {
-        Ok(socket) => Ok(Luggage { socket, window, taken_bytes, sealing }),
+        Ok(socket) => Ok(ConnectionState { socket, window, taken_bytes, sealing }),
         Err(socket) => {
             let link = Link::moved(resources, socket, window, taken_bytes);
-            Err((unpack(link, sealing), Stays::InUse))
+            Err((unpack(link, sealing), CannotMove::InUse))
         }
     }
 }
@@ -125,22 +127,24 @@ async fn pack(link: Link, sealing: Packed) -> Result<Luggage, (Channel, Stays)> 
 fn unpack(link: Link, sealing: Packed) -> Channel {
     match sealing {
         Packed::None => {
-            let sealing = Unsealed::over(&link);
-            Channel::Unsealed(Box::new(Protected { link, sealing }))
+            let sealing = Plaintext::over(&link);
+            Channel::Plaintext(Box::new(Protected { link, sealing }))
         }
-        Packed::ByUs(sealing) => Channel::ByUs(Box::new(Protected { link, sealing: *sealing })),
+        Packed::UserTls(sealing) => {
+            Channel::UserTls(Box::new(Protected { link, sealing: *sealing }))
+        }
         Packed::Deferred(parts) => {
             let (sealing, info) = *parts;
             Channel::Deferred(Box::new(Deferred::of_parts(link, sealing, info)))
         }
-        Packed::ByKernel(keys) => {
-            let sealing = ByKernel::of_halves(*keys);
-            Channel::ByKernel(Box::new(Protected { link, sealing }))
+        Packed::KernelTls(keys) => {
+            let sealing = KernelTls::of_halves(*keys);
+            Channel::KernelTls(Box::new(Protected { link, sealing }))
         }
     }
 }
 
-impl Luggage {
+impl ConnectionState {
     /// Puts the connection together again on this thread, with its worker's `resources`. One of its requests is still unanswered and was complete at
     /// `asked_at`: the wait for its first byte began then.
     pub fn enter(self, resources: Rc<Resources>, asked_at: Instant) -> Channel {
@@ -163,6 +167,6 @@ mod tests {
     #[test]
     fn what_leaves_may_cross_threads() {
         fn crosses<T: Send + 'static>() {}
-        crosses::<Luggage>();
+        crosses::<ConnectionState>();
     }
 }

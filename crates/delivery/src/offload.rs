@@ -16,13 +16,13 @@ pub struct KernelOffload {
     /// The kernel sends from the page cache by itself.
     pub sends_files: bool,
     /// The permissions of NICs that encrypt.
-    pub cards: CardTls,
+    pub nics: NicTls,
 }
 
 /// The connections that NICs may seal, among those that leave by a NIC that encrypts. The kernel passes keys on to such a NIC without being asked, so
 /// connections that a NIC must not seal are sealed here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CardTls {
+pub enum NicTls {
     /// Nothing.
     #[default]
     Off,
@@ -41,13 +41,13 @@ impl KernelOffload {
     }
 
     /// Returns true if keys of connections may go to NICs.
-    pub fn gives_cards_keys(self) -> bool {
-        self.seals && self.cards != CardTls::Off
+    pub fn gives_nics_keys(self) -> bool {
+        self.seals && self.nics != NicTls::Off
     }
 
     /// Returns true if a NIC may read a film's own pages.
     pub(crate) fn lends_pages(self) -> bool {
-        self.sends_files && matches!(self.cards, CardTls::Wanted | CardTls::Alone)
+        self.sends_files && matches!(self.nics, NicTls::Wanted | NicTls::Alone)
     }
 
     /// The default limit on unsent bytes in the kernel, above which a connection does not ask for more.

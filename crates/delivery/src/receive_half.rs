@@ -1,7 +1,7 @@
 //! Receives from the viewer: sealed records, which are opened here, whatever seals our own.
 
 use crate::end::End;
-use crypt::{Content, OpenError, Opened, Opener};
+use crypt::{Content, OpenRecordError, Opened, Opener};
 use telemetry::Numbers;
 
 /// The receiving half of a connection with TLS.
@@ -17,14 +17,14 @@ pub(crate) struct ReceiveHalf {
     /// Set when nothing more will arrive.
     pub(crate) has_ended: bool,
     /// A record was wrong, so nothing after it is opened.
-    failed: Option<OpenError>,
+    failed: Option<OpenRecordError>,
 }
 
 /// Why no more records are opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// A record was wrong: an alert should report it to the viewer.
-    Wrong(OpenError),
+    Wrong(OpenRecordError),
     /// The viewer reported an error by an alert.
     PeerAlert,
 }

@@ -1,9 +1,9 @@
 //! The resources that a worker provides to its connections.
 
 use crate::handover::Handover;
+use crate::memory_budget::MemoryBudget;
 use crate::offload::KernelOffload;
 use crate::queue_trial::QueueTrial;
-use crate::room::Room;
 use crate::silos::Silos;
 use crate::total_rate::TotalRate;
 use disk::{Budget, Reader};
@@ -18,7 +18,7 @@ const SCRATCH_BYTES: usize = 32 << 10;
 
 /// Limit on bytes being read into the page cache. A guess: 16 viewers with windows of the largest size, each with the most windows requested ahead.
 /// More keep no disk busier, and this is little compared with any machine's memory.
-const BRING_BYTES_MAX: u64 = 32 << 20;
+const READAHEAD_BYTES_MAX: u64 = 32 << 20;
 
 /// Resources that all connections of one worker use.
 pub struct Resources {
@@ -27,19 +27,19 @@ pub struct Resources {
     /// Buffers for sealed records.
     pub send_buffers: Pool,
     /// Reports whether there is memory for more.
-    pub room: Room,
+    pub memory: MemoryBudget,
     /// Counters.
     pub numbers: Arc<Numbers>,
     /// The silos of disks and NICs; none on a machine with one silo.
     pub silos: Option<Silos>,
     /// Timeouts for slow viewers.
-    pub patience: Patience,
+    pub timeouts: ViewerTimeouts,
     /// The work that is left to the kernel.
     pub offload: KernelOffload,
     /// Decides which connections' keys the kernel may have.
     pub handover: Handover,
     /// Switches for how bytes are read and sealed.
-    pub tactics: Tactics,
+    pub features: Features,
     /// Limits on how much is done at once.
     pub limits: DeliveryLimits,
     /// The rate limit for all connections of the server together; none if there is none.
@@ -47,7 +47,7 @@ pub struct Resources {
     /// Finds out whether the kernel should hold more unsent bytes for fast viewers.
     pub queue_trial: QueueTrial,
     /// Limits the bytes being read into the page cache at once.
-    pub bring_budget: Budget,
+    pub readahead_budget: Budget,
     /// The first destination of bytes from sockets. Borrowed only within one poll.
     pub scratch: RefCell<Vec<u8>>,
     /// The start of this worker.
@@ -70,7 +70,7 @@ pub struct DeliveryLimits {
 
 /// Timeouts for slow viewers.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct ViewerTimeouts {
     /// How long a viewer may go without taking a byte.
     pub send: Duration,
     /// How long a stalled window keeps its buffer.
@@ -79,7 +79,7 @@ pub struct Patience {
 
 /// How bytes are read and sealed. Each field is a switch, so that its effect can be measured.
 #[derive(Clone, Copy, Debug)]
-pub struct Tactics {
+pub struct Features {
     /// Keeps several reads in flight for a viewer who takes everything.
     pub reads_ahead: bool,
     /// Seals records directly from their source. If false, the plaintext is copied first.
@@ -95,13 +95,13 @@ impl Resources {
     }
 
     /// A new budget for bytes being read into the page cache.
-    pub fn new_bring_budget() -> Budget {
-        Budget::new(BRING_BYTES_MAX)
+    pub fn new_readahead_budget() -> Budget {
+        Budget::new(READAHEAD_BYTES_MAX)
     }
 
     /// Bytes being read into the page cache, or there and not sent yet.
     pub fn bringing_bytes(&self) -> u64 {
-        BRING_BYTES_MAX - self.bring_budget.left_bytes()
+        READAHEAD_BYTES_MAX - self.readahead_budget.left_bytes()
     }
 
     /// Microseconds since this worker started, cut to 32 bits: for differences of less than an hour.
@@ -110,8 +110,8 @@ impl Resources {
     }
 
     /// How long a stalled window may keep its buffer: not at all while other viewers may have to wait for one.
-    pub(crate) fn hold_patience(&self) -> Duration {
+    pub(crate) fn hold_timeout(&self) -> Duration {
         let is_scarce = self.send_buffers.is_scarce() || self.reader.is_scarce();
-        if is_scarce { Duration::ZERO } else { self.patience.hold }
+        if is_scarce { Duration::ZERO } else { self.timeouts.hold }
     }
 }

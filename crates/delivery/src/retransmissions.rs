@@ -6,7 +6,7 @@
 //!
 //! Linux cannot move a live connection from a NIC to the CPU, so the verdict affects the same viewer's next connection. This one ends with its next
 //! response, and for some time that viewer's connections are sealed here ([`LossyPaths`]). The share of new connections that go to NICs follows the
-//! losses as well (`card_shares`). docs/notes/card-tls.md says how that differs from the published system.
+//! losses as well (`nic_shares`). docs/notes/card-tls.md says how that differs from the published system.
 //!
 //! No I/O and no clock: time is an argument.
 

@@ -24,7 +24,7 @@ use crate::outgoing::{Outgoing, Piece};
 use crate::resources::Resources;
 use crate::sealing::Abilities;
 use crate::unsent::{Reach, UnsentLimit};
-use disk::{Bringing, File, HotPart, Plain, Way};
+use disk::{File, HotPart, Plain, ReadMode, Readahead};
 use net::Socket;
 use reactor::yield_now;
 use std::ops::Range;
@@ -40,7 +40,7 @@ pub(crate) struct Sendfile<'a> {
     outgoing: &'a Outgoing,
     at: u64,
     ahead: Ahead,
-    bringing: Bringing,
+    readahead: Readahead,
     /// The end of the sent bytes, if some of the readahead is for this viewer alone.
     once_to: Option<u64>,
     is_corked: bool,
@@ -61,19 +61,19 @@ enum How {
     /// From the page cache, which drops it once the viewer has it.
     Once(Range<u64>),
     /// From a buffer, read in this mode or in the one that suits it.
-    Read(Option<Way>),
+    Read(Option<ReadMode>),
 }
 
 impl<'a> Sendfile<'a> {
     /// Sends `outgoing`. `reach` bounds the bytes that wait in the kernel.
     pub(crate) fn new(link: &Link, outgoing: &'a Outgoing, can: Abilities, reach: Reach) -> Self {
-        let Resources { bring_budget, reader, .. } = &*link.resources;
-        let bringing =
-            Bringing::new(bring_budget.clone()).populated_by(reader.populator().cloned());
+        let Resources { readahead_budget, reader, .. } = &*link.resources;
+        let readahead =
+            Readahead::new(readahead_budget.clone()).populated_by(reader.populator().cloned());
         let ahead = Ahead::default();
         let limit = UnsentLimit::new(link, reach);
         let (is_corked, once_to) = (false, None);
-        Self { outgoing, at: 0, ahead, bringing, once_to, is_corked, can, limit }
+        Self { outgoing, at: 0, ahead, readahead, once_to, is_corked, can, limit }
     }
 
     /// Call it when the whole response was taken.
@@ -95,7 +95,7 @@ impl<'a> Sendfile<'a> {
             self.uncork(link);
             return Ok(None);
         };
-        if link.resources.room.is_short() || !link.takes_now(inbound)? {
+        if link.resources.memory.is_short() || !link.takes_now(inbound)? {
             self.await_pull(link, leased, inbound).await?;
         }
         if inbound.interrupts() {
@@ -124,10 +124,12 @@ impl<'a> Sendfile<'a> {
                     How::FromHotSet(part) => self.send_hot(link, file, &part)?,
                     How::FromPageCache(range) => self.send_file(link, leased, file, range)?,
                     How::Once(range) => self.send_once(link, leased, file, range)?,
-                    How::Read(way) => self.send_read(link, file, window(link, range), way).await?,
+                    How::Read(mode) => {
+                        self.send_read(link, file, window(link, range), mode).await?
+                    }
                 };
                 let (offered, taken, from_disks_node) = sent;
-                self.bringing.sent_to(start + taken as u64);
+                self.readahead.sent_to(start + taken as u64);
                 (offered, taken, from_disks_node.then(|| file.stamp().device))
             }
         };
@@ -148,9 +150,9 @@ impl<'a> Sendfile<'a> {
         inbound: &mut impl Inbound<Socket>,
     ) -> Result<(), End> {
         self.uncork(link);
-        if link.resources.room.is_short() || !link.asks_soon(&mut self.limit, inbound).await? {
+        if link.resources.memory.is_short() || !link.asks_soon(&mut self.limit, inbound).await? {
             self.give_up();
-            while link.resources.room.is_short() {
+            while link.resources.memory.is_short() {
                 leased.check()?;
                 link.back_off().await?;
             }
@@ -192,7 +194,7 @@ impl<'a> Sendfile<'a> {
 
     fn give_up(&mut self) {
         self.ahead.give_up();
-        self.bringing.give_back();
+        self.readahead.give_back();
     }
 
     async fn how(&mut self, link: &Link, file: &Rc<File>, range: &Range<u64>) -> Result<How, End> {
@@ -212,7 +214,7 @@ impl<'a> Sendfile<'a> {
         }
         file.arrive(range, end).await?;
         // A viewer who waits for the disk continues in the steps in which the disk reads.
-        let range = if self.bringing.has_asked_for(window) { window } else { range };
+        let range = if self.readahead.has_asked_for(window) { window } else { range };
         // The page cache comes before the hot set: the kernel takes whole folios from it.
         let there = resident(resources, file, range);
         if let Some(there) = there.filter(|there| self.sends_resident(resources, file, there)) {
@@ -221,8 +223,8 @@ impl<'a> Sendfile<'a> {
                 return Ok(How::Read(None));
             }
             // The next windows may not be cached either: reads stay ahead of a viewer who has waited for the disk once.
-            if resources.tactics.reads_ahead && self.bringing.has_asked_for(&there) {
-                self.bringing.ask_ahead(file, window, end);
+            if resources.features.reads_ahead && self.readahead.has_asked_for(&there) {
+                self.readahead.ask_ahead(file, window, end);
             }
             return Ok(if self.is_once(resources, file, &there) {
                 How::Once(there)
@@ -234,13 +236,13 @@ impl<'a> Sendfile<'a> {
             return Ok(How::FromHotSet(part));
         }
         // Not in memory. Heat decides whether the page cache keeps it; a NIC that reads pages needs it there in any case.
-        let way = self.record(resources, file, window);
-        let is_once = self.goes_once(resources, way);
-        if (way == Way::Cached || is_once) && held(resources, file) {
+        let mode = self.record(resources, file, window);
+        let is_once = self.goes_once(resources, mode);
+        if (mode == ReadMode::Buffered || is_once) && held(resources, file) {
             self.uncork(link);
-            let (began, ahead) = (Instant::now(), resources.tactics.reads_ahead);
-            let keeps = way == Way::Cached;
-            let brought = self.bringing.bring(file, window.clone(), end, ahead, keeps).await;
+            let (began, ahead) = (Instant::now(), resources.features.reads_ahead);
+            let keeps = mode == ReadMode::Buffered;
+            let brought = self.readahead.bring(file, window.clone(), end, ahead, keeps).await;
             resources.reader.count_disk_read(began.elapsed());
             if is_once {
                 self.once_to.get_or_insert(range.start);
@@ -252,7 +254,7 @@ impl<'a> Sendfile<'a> {
             // No budget, or the pages were evicted again: a buffer is always possible.
             resources.numbers.windows_not_brought_total.add(1);
         }
-        Ok(How::Read(Some(way)))
+        Ok(How::Read(Some(mode)))
     }
 
     /// Sends from the hot set. This needs no lease: pages that the kernel is sending are never written to again.
@@ -281,7 +283,7 @@ impl<'a> Sendfile<'a> {
         leased.set(file);
         self.cork(link);
         let bytes = (range.end - range.start) as usize;
-        let was_brought = self.bringing.has_brought(&range);
+        let was_brought = self.readahead.has_brought(&range);
         let taken = link.offer_file(file.fd().borrowed(), range)?;
         let numbers = &link.resources.numbers;
         numbers.sendfile_bytes_total.add(taken as u64);
@@ -309,30 +311,30 @@ impl<'a> Sendfile<'a> {
     }
 
     /// Records that `range` is not in the page cache, and returns how to read it.
-    fn record(&self, resources: &Resources, file: &File, range: &Range<u64>) -> Way {
+    fn record(&self, resources: &Resources, file: &File, range: &Range<u64>) -> ReadMode {
         self.outgoing.misses().borrow_mut().record(&resources.reader, file, range)
     }
 
     /// Returns true if `range`, which is in the page cache, is sent from there.
     fn sends_resident(&self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
         let mut misses = self.outgoing.misses().borrow_mut();
-        self.bringing.has_brought(range)
+        self.readahead.has_brought(range)
             || resources.reader.sends_resident(file, range, &mut misses)
     }
 
     /// Returns true if a window read in this mode is loaded for this viewer alone.
-    fn goes_once(&self, resources: &Resources, way: Way) -> bool {
-        way == Way::Direct && self.can.lends_pages && resources.reader.takes_resident()
+    fn goes_once(&self, resources: &Resources, mode: ReadMode) -> bool {
+        mode == ReadMode::Direct && self.can.lends_pages && resources.reader.takes_resident()
     }
 
     /// Returns true if `range`, which is in the page cache, is there for this viewer alone: it was read ahead, and no other viewer has requested it
     /// recently.
     fn is_once(&self, resources: &Resources, file: &File, range: &Range<u64>) -> bool {
-        if !self.can.lends_pages || !self.bringing.has_brought(range) {
+        if !self.can.lends_pages || !self.readahead.has_brought(range) {
             return false;
         }
-        let way = self.record(resources, file, range);
-        self.goes_once(resources, way)
+        let mode = self.record(resources, file, range);
+        self.goes_once(resources, mode)
     }
 
     async fn send_read(
@@ -340,13 +342,13 @@ impl<'a> Sendfile<'a> {
         link: &Link,
         file: &Rc<File>,
         range: Range<u64>,
-        way: Option<Way>,
+        mode: Option<ReadMode>,
     ) -> Result<Sent, End> {
         let end = range.start + self.outgoing.extent_left(self.at);
         self.uncork(link);
         let start = range.start;
         let plain: Plain =
-            self.ahead.read_by(&link.resources, self.outgoing, file, range, end, way).await?;
+            self.ahead.read_by(&link.resources, self.outgoing, file, range, end, mode).await?;
         let (bytes, from_disks_node) = (plain.len(), plain.is_from_disks_node());
         let taken = link.offer(&plain, false)?;
         self.ahead.keep_rest(plain, start, taken);
@@ -358,7 +360,7 @@ impl Drop for Sendfile<'_> {
     /// Drops the pages that were loaded for this viewer alone and not sent.
     fn drop(&mut self) {
         if let Some((file, sent_to)) = self.outgoing.file().zip(self.once_to) {
-            let unsent = self.bringing.unsent(sent_to);
+            let unsent = self.readahead.unsent(sent_to);
             drop_later(
                 file.fd(),
                 Some(unsent).filter(|range| !range.is_empty()).into_iter().collect(),

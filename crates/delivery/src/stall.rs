@@ -13,7 +13,7 @@ const FIRST_LOOK_MAX: Duration = Duration::from_secs(1);
 /// A wait for a viewer to take bytes.
 pub(crate) struct Stall {
     /// How long the viewer may take nothing.
-    patience: Duration,
+    timeout: Duration,
     look_at: Instant,
     /// How many bytes were unacknowledged at the last check.
     unacknowledged_bytes: Option<usize>,
@@ -21,9 +21,9 @@ pub(crate) struct Stall {
 
 impl Stall {
     /// Begins a wait.
-    pub(crate) fn begin(now: Instant, patience: Duration) -> Self {
-        let look_at = now + FIRST_LOOK_MAX.min(patience / 8);
-        Self { patience, look_at, unacknowledged_bytes: None }
+    pub(crate) fn begin(now: Instant, timeout: Duration) -> Self {
+        let look_at = now + FIRST_LOOK_MAX.min(timeout / 8);
+        Self { timeout, look_at, unacknowledged_bytes: None }
     }
 
     /// When to call [`Self::look`].
@@ -48,7 +48,7 @@ impl Stall {
             return Err(End::SendTimeout);
         }
         self.unacknowledged_bytes = Some(left);
-        self.look_at = now + self.patience;
+        self.look_at = now + self.timeout;
         Ok(())
     }
 }
@@ -57,12 +57,12 @@ impl Stall {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Waits for a viewer with these counts of unacknowledged bytes at the checks. Returns the last result, and when it came.
     fn wait(left: &[usize]) -> (Result<(), End>, Duration) {
         let start = Instant::now();
-        let mut stall = Stall::begin(start, PATIENCE);
+        let mut stall = Stall::begin(start, TIMEOUT);
         let (mut result, mut now) = (Ok(()), start);
         for bytes in left {
             now = stall.look_at();
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn a_viewer_that_takes_nothing_is_given_up_when_patience_is_over() {
         assert_eq!(wait(&[5000]), (Ok(()), FIRST_LOOK_MAX));
-        assert_eq!(wait(&[5000, 5000]), (Err(End::SendTimeout), FIRST_LOOK_MAX + PATIENCE));
+        assert_eq!(wait(&[5000, 5000]), (Err(End::SendTimeout), FIRST_LOOK_MAX + TIMEOUT));
         let after_some = wait(&[5000, 4000, 4000]);
-        assert_eq!(after_some, (Err(End::SendTimeout), FIRST_LOOK_MAX + 2 * PATIENCE));
+        assert_eq!(after_some, (Err(End::SendTimeout), FIRST_LOOK_MAX + 2 * TIMEOUT));
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn the_kernel_is_not_asked_before_it_is_time() {
         let start = Instant::now();
-        let mut stall = Stall::begin(start, PATIENCE);
+        let mut stall = Stall::begin(start, TIMEOUT);
         let early = stall.look(start, || unreachable!("it is not time yet"));
         assert_eq!(early, Ok(()));
     }

@@ -4,12 +4,13 @@
 //! half of a record before the move and the rest after it. Each thread answers one request and passes the connection on. `FULLBORE_SEED` repeats a
 //! run's choices.
 
-use crypt::{Handshake, Progress, Tls, TlsOptions, Versions};
+use crypt::{Handshake, Progress, TlsContext, TlsOptions, TlsVersions};
 use disk::{File, Heat, Policy, Reader};
-use fullbore_delivery::room::Room;
+use fullbore_delivery::memory_budget::MemoryBudget;
 use fullbore_delivery::{
-    CardTls, Carrier, Channel, DeliveryLimits, End, Handover, KernelOffload, Link, LossLimits,
-    Luggage, Outgoing, Patience, Protection, QueueTrial, Resources, Silos, Stays, Tactics,
+    CannotMove, Carrier, Channel, ConnectionState, DeliveryLimits, End, Features, Handover,
+    KernelOffload, Link, LossLimits, NicTls, Outgoing, Protection, QueueTrial, Resources, Silos,
+    ViewerTimeouts,
 };
 use fullbore_tests::tls::{self, Offer};
 use machine::Headroom;
@@ -36,7 +37,7 @@ const EXCHANGES: usize = 300;
 /// How a connection is protected, and which side seals.
 #[derive(Clone, Copy, Debug, Default)]
 struct How {
-    version: Option<Versions>,
+    version: Option<TlsVersions>,
     offload: KernelOffload,
     /// The library of the handshake keeps the connection.
     is_retained: bool,
@@ -84,7 +85,7 @@ fn resources(how: How) -> Rc<Resources> {
     };
     let silos = how.keys_wait.map(|_| Silos {
         own: 0,
-        cards: Vec::new(),
+        nics: Vec::new(),
         disks: Vec::new(),
         connections_move: true,
         listener_is_ipv6: false,
@@ -93,13 +94,13 @@ fn resources(how: How) -> Rc<Resources> {
     Rc::new(Resources {
         reader: Reader::new(Pool::new(options).unwrap(), Policy::Auto, Heat::new(1 << 30)),
         send_buffers: Pool::new(options).unwrap(),
-        room: Room::new(Arc::new(Headroom::open()), 1),
+        memory: MemoryBudget::new(Arc::new(Headroom::open()), 1),
         silos,
         numbers: Arc::<Numbers>::default(),
-        patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(2) },
+        timeouts: ViewerTimeouts { send: Duration::from_secs(30), hold: Duration::from_millis(2) },
         offload: how.offload,
         handover: Handover::open(LossLimits::default(), Arc::default(), Arc::default()),
-        tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
+        features: Features { reads_ahead: true, seals_in_one_pass: true, rereads: true },
         limits: DeliveryLimits {
             unsent_bytes_min: None,
             key_records_max: 64,
@@ -108,14 +109,14 @@ fn resources(how: How) -> Rc<Resources> {
         },
         total_rate: None,
         queue_trial: QueueTrial::default(),
-        bring_budget: Resources::new_bring_budget(),
+        readahead_budget: Resources::new_readahead_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),
     })
 }
 
 /// A moving connection, with the bytes that it has received.
-type Moving = (Luggage, Vec<u8>);
+type Moving = (ConnectionState, Vec<u8>);
 
 /// One of two workers.
 struct Worker {
@@ -127,7 +128,7 @@ struct Worker {
 
 impl Worker {
     /// Answers one request of each connection that arrives, and passes it on. The first comes from `accepted`.
-    fn start(self, accepted: Option<(OwnedFd, Option<Tls>)>) -> JoinHandle<u32> {
+    fn start(self, accepted: Option<(OwnedFd, Option<TlsContext>)>) -> JoinHandle<u32> {
         std::thread::spawn(move || {
             let reactor = Reactor::new(RingOptions::default()).unwrap();
             let how = self.how;
@@ -142,8 +143,8 @@ impl Worker {
                         reactor.run(establish(resources, socket, tls, self.how)).unwrap()
                     }
                     None => match self.from_other.recv() {
-                        Ok((luggage, input)) => {
-                            (luggage.enter(Rc::clone(&resources), Instant::now()), input)
+                        Ok((state, input)) => {
+                            (state.enter(Rc::clone(&resources), Instant::now()), input)
                         }
                         Err(_) => return moves,
                     },
@@ -168,7 +169,7 @@ impl Worker {
 async fn establish(
     resources: Rc<Resources>,
     socket: OwnedFd,
-    tls: Option<Tls>,
+    tls: Option<TlsContext>,
     how: How,
 ) -> (Channel, Vec<u8>) {
     let link = Link::new(resources, Socket::from(socket));
@@ -233,9 +234,9 @@ async fn serve(mut channel: Channel, mut input: Vec<u8>, file: PathBuf) -> Optio
     }
     loop {
         match channel.leave().await {
-            Ok(luggage) => return Some((luggage, input)),
+            Ok(state) => return Some((state, input)),
             Err((stayed, stays)) => {
-                assert_eq!(stays, Stays::Unacknowledged);
+                assert_eq!(stays, CannotMove::Unacknowledged);
                 channel = stayed;
                 sleep(Duration::from_millis(1)).await;
             }
@@ -256,7 +257,7 @@ impl Viewer {
         // A test must fail rather than hang.
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let offer = how.version.map(|version| match version {
-            Versions::Tls12 => Offer::tls12(),
+            TlsVersions::Tls12 => Offer::tls12(),
             _ => Offer::tls13(),
         });
         let mut tls = offer.map(|offer| tls::client(&offer.config(), "localhost"));
@@ -343,7 +344,7 @@ fn watch_a_connection_that_moves(how: How) -> u32 {
     let file = folder.path().join("film.mp4");
     std::fs::write(&file, &content).unwrap();
     let tls = how.version.map(|versions| {
-        Tls::load(TlsOptions { versions, ..TlsOptions::new(folder.path()) }).unwrap()
+        TlsContext::load(TlsOptions { versions, ..TlsOptions::new(folder.path()) }).unwrap()
     });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -356,7 +357,7 @@ fn watch_a_connection_that_moves(how: How) -> u32 {
     let workers = [first.start(Some((accepted.into(), tls))), second.start(None)];
     let mut viewer = Viewer::connect(stream, how);
     let is_sealed_here = !how.offload.seals || how.offload.changes_keys;
-    let changes_keys = matches!(how.version, Some(Versions::Tls13)) && is_sealed_here;
+    let changes_keys = matches!(how.version, Some(TlsVersions::Tls13)) && is_sealed_here;
     let key_changes = watch(&mut viewer, &mut random, changes_keys, &content);
     assert_eq!(key_changes > 0, changes_keys);
     if let Some(tls) = &mut viewer.tls {
@@ -388,12 +389,12 @@ fn a_connection_moves_whose_files_the_kernel_sends() {
 
 #[test]
 fn a_connection_with_tls12_moves() {
-    assert_moves(How { version: Some(Versions::Tls12), ..How::default() });
+    assert_moves(How { version: Some(TlsVersions::Tls12), ..How::default() });
 }
 
 #[test]
 fn a_connection_with_tls13_moves_and_changes_its_keys() {
-    assert_moves(How { version: Some(Versions::Tls13), ..How::default() });
+    assert_moves(How { version: Some(TlsVersions::Tls13), ..How::default() });
 }
 
 #[test]
@@ -404,7 +405,7 @@ fn a_connection_moves_that_the_kernel_seals() {
     let changes_keys = KernelOffload::can_change_keys();
     let offload =
         KernelOffload { seals: true, changes_keys, sends_files: true, ..KernelOffload::default() };
-    for version in [Versions::Tls12, Versions::Tls13] {
+    for version in [TlsVersions::Tls12, TlsVersions::Tls13] {
         assert_moves(How { version: Some(version), offload, ..How::default() });
     }
 }
@@ -413,9 +414,9 @@ fn a_connection_moves_that_the_kernel_seals() {
 #[test]
 fn keys_that_wait_move_with_a_connection_and_go_to_the_kernel_in_the_middle() {
     let changes_keys = KernelOffload::can_change_keys();
-    let cards = CardTls::Auto;
-    let offload = KernelOffload { seals: true, changes_keys, sends_files: true, cards };
-    for version in [Versions::Tls12, Versions::Tls13] {
+    let nics = NicTls::Auto;
+    let offload = KernelOffload { seals: true, changes_keys, sends_files: true, nics };
+    for version in [TlsVersions::Tls12, TlsVersions::Tls13] {
         let keys_wait = Some(40);
         assert_moves(How { version: Some(version), offload, keys_wait, ..How::default() });
     }
@@ -440,7 +441,7 @@ fn a_connection_whose_socket_is_in_use_stays_and_works() {
         let link = Link::new(resources(How::default()), socket);
         let channel = Socket::establish(link, Protection::None, Vec::new());
         let Err((mut channel, stays)) = channel.leave().await else { panic!("it has left") };
-        assert_eq!(stays, Stays::InUse);
+        assert_eq!(stays, CannotMove::InUse);
         drop(user);
         let outgoing = Outgoing::new(b"still here".to_vec(), Vec::new(), None);
         channel.send(&Rc::new(outgoing), &mut Vec::new()).await.unwrap();
@@ -455,9 +456,9 @@ fn a_connection_whose_socket_is_in_use_stays_and_works() {
 #[test]
 fn a_connection_that_the_library_seals_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let tls = Tls::load(TlsOptions::new(folder.path())).unwrap();
+    let tls = TlsContext::load(TlsOptions::new(folder.path())).unwrap();
     let (socket, stream) = accepted();
-    let how = How { version: Some(Versions::Tls13), is_retained: true, ..How::default() };
+    let how = How { version: Some(TlsVersions::Tls13), is_retained: true, ..How::default() };
     let viewer = std::thread::spawn(move || drop(Viewer::connect(stream, how)));
     let reactor = Reactor::new(RingOptions::default()).unwrap();
     let stays = reactor.run(async move {
@@ -465,6 +466,6 @@ fn a_connection_that_the_library_seals_stays() {
         let (channel, _) = establish(resources, socket, Some(tls), how).await;
         channel.leave().await.err().map(|(_, stays)| stays)
     });
-    assert_eq!(stays.unwrap(), Some(Stays::Bound));
+    assert_eq!(stays.unwrap(), Some(CannotMove::Bound));
     viewer.join().unwrap();
 }

@@ -1,10 +1,10 @@
 //! One open file of the library, with the checks that tell whether it has changed.
 
-use crate::arriving::Arriving;
 use crate::error::{OpenError, ReadError};
 use crate::heat::mix;
 use crate::hold::Hold;
 use crate::seen;
+use crate::sparse_file::SparseFile;
 use crate::stamp::Stamp;
 use reactor::Fd;
 use reactor::residency::{View, cached_pages};
@@ -40,7 +40,7 @@ pub struct File {
     note: OnceCell<u16>,
     hold: Hold,
     /// Reports which parts have arrived, if the file is still being fetched.
-    arriving: Option<Arriving>,
+    sparse: Option<SparseFile>,
     /// Set for a file on a rotating disk.
     rotates: bool,
 }
@@ -59,7 +59,7 @@ impl File {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn arriving(fd: OwnedFd, version: u64, arriving: Arriving) -> Result<Self, OpenError> {
+    pub fn sparse(fd: OwnedFd, version: u64, sparse: SparseFile) -> Result<Self, OpenError> {
         let file = Self::new(fd)?;
         let (high, low) = ((version >> 32) as i64, version as u32);
         let stamp = Stamp {
@@ -70,7 +70,7 @@ impl File {
             changed_nanoseconds: 0,
             ..file.stamp()
         };
-        Ok(Self { stamp: Cell::new(stamp), arriving: Some(arriving), ..file })
+        Ok(Self { stamp: Cell::new(stamp), sparse: Some(sparse), ..file })
     }
 
     /// As [`Self::new`], for a file of the library's folder `folder`, and with a read lease if the kernel grants one. [`crate::Files`] then gives way
@@ -105,7 +105,7 @@ impl File {
             bank: OnceCell::new(),
             note: OnceCell::new(),
             hold,
-            arriving: None,
+            sparse: None,
             rotates: false,
         })
     }
@@ -178,7 +178,7 @@ impl File {
     /// A descriptor on which the kernel may read ahead, for a thread that brings the file into the page cache. `None` if the file is still being
     /// brought, or no descriptor is left.
     pub(crate) fn sequential(&self) -> Option<&Arc<OwnedFd>> {
-        if self.arriving.is_some() {
+        if self.sparse.is_some() {
             return None;
         }
         let open = || reopen(&self.fd, OFlags::empty()).ok().and_then(|fd| fd.into_owned().ok());
@@ -189,7 +189,7 @@ impl File {
     /// left to refer to the file's pages, as long as the caller regularly checks whether the lease [is recalled](Self::is_recalled), and stops the
     /// kernel if so. Call this before each use: the lease may already be recalled.
     pub fn hold_still(&self) -> bool {
-        if self.arriving.is_some() {
+        if self.sparse.is_some() {
             return true;
         }
         if self.hold.take(&self.fd) && self.check_unchanged().is_err() {
@@ -300,12 +300,12 @@ impl File {
 
     /// Returns true if blocks of the file arrive, or arrived, while it is open.
     pub(crate) fn is_arriving(&self) -> bool {
-        self.arriving.is_some()
+        self.sparse.is_some()
     }
 
     /// Returns true if all of `range` has arrived: always so for a file that is not being fetched.
     pub fn has_arrived(&self, range: &Range<u64>) -> bool {
-        self.arriving.as_ref().is_none_or(|arriving| arriving.has(range))
+        self.sparse.as_ref().is_none_or(|sparse| sparse.has(range))
     }
 
     /// Waits until all of `range` has arrived, if the file is being fetched. Also requests a limited part of what follows, up to `end`.
@@ -313,8 +313,8 @@ impl File {
     /// # Errors
     /// [`ReadError::NotBrought`].
     pub async fn arrive(&self, range: &Range<u64>, end: u64) -> Result<(), ReadError> {
-        match &self.arriving {
-            Some(arriving) => arriving.wait(range, end).await,
+        match &self.sparse {
+            Some(sparse) => sparse.wait(range, end).await,
             None => Ok(()),
         }
     }
@@ -330,7 +330,7 @@ impl File {
         let stat = rustix::fs::fstat(self.fd.borrowed())
             .map_err(|error| ReadError::Io(error.raw_os_error()))?;
         let now = Stamp::of(&stat);
-        if self.arriving.is_some() {
+        if self.sparse.is_some() {
             // Neither its times nor its name matter: blocks arrive, and it may have been evicted under its viewers.
             return if now.size == self.size { Ok(()) } else { Err(ReadError::Truncated) };
         }

@@ -9,7 +9,7 @@
 //! in the page cache. So the server keeps what was read ahead while buffers are plentiful, and reads again when they are not.
 
 use crate::file::File;
-use crate::read::{Reader, Way};
+use crate::read::{ReadMode, Reader};
 use std::ops::Range;
 
 /// The largest read-ahead of the kernel (`read_ahead_kb`) that we allow for: the default is 128 KiB, and some clouds set 8 MiB. `fullbore doctor`
@@ -24,29 +24,29 @@ const LOOK_AHEAD_BYTES: u64 = 1 << 20;
 pub struct Misses {
     /// The part whose misses are recorded.
     range: Range<u64>,
-    way: Way,
+    mode: ReadMode,
     /// In this range, what is in the page cache is far from a hole.
     far: Range<u64>,
 }
 
 impl Default for Misses {
     fn default() -> Self {
-        Self { range: 0..0, way: Way::Cached, far: 0..0 }
+        Self { range: 0..0, mode: ReadMode::Buffered, far: 0..0 }
     }
 }
 
 impl Misses {
     /// Records the part of `range` that was not recorded before, and returns how to read it. If nothing is new, returns the way chosen last.
-    pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> Way {
+    pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> ReadMode {
         if !self.goes_on(range) || self.range.is_empty() {
             self.range = range.start..range.start;
         }
         let rest = self.range.end..range.end;
         if !rest.is_empty() {
-            self.way = reader.record_miss(file, &rest);
+            self.mode = reader.record_miss(file, &rest);
             self.range.end = range.end;
         }
-        self.way
+        self.mode
     }
 
     /// Skips `range`, which is no miss, so that what follows it is recorded as a continuation.

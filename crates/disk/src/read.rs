@@ -24,11 +24,11 @@ pub const DIRECT_ALIGNMENT: usize = 4096;
 
 /// How bytes are read from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ReadMode {
     /// Through the page cache, and kept there.
-    Cached,
+    Buffered,
     /// Through the page cache, but not kept there (`RWF_DONTCACHE`).
-    Once,
+    Dontcache,
     /// Past the page cache (`O_DIRECT`).
     Direct,
 }
@@ -43,7 +43,7 @@ pub enum Policy {
     /// By heat alone: reads directly what was not requested recently, even if it is in the page cache.
     Heat,
     /// Always this mode, or the next best one that the filesystem supports, in the order `once`, `direct`, `cached`.
-    Always(Way),
+    Always(ReadMode),
 }
 
 /// Memory to read into: buffers, and the hot set in the same memory.
@@ -316,12 +316,12 @@ impl Reader {
             return Ok(plain);
         }
         file.arrive(&range, range.end).await?;
-        let way = self.way(file, &range, &mut misses.borrow_mut());
-        self.read_by(file, range, Some(way)).await
+        let mode = self.mode(file, &range, &mut misses.borrow_mut());
+        self.read_by(file, range, Some(mode)).await
     }
 
     /// As [`Self::read`], but skips the hot set, because the caller has looked there already ([`Self::hot_part`]), and uses the mode chosen before
-    /// ([`Self::way`]), if one was.
+    /// ([`Self::mode`]), if one was.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -332,9 +332,9 @@ impl Reader {
         &self,
         file: &File,
         range: Range<u64>,
-        way: Option<Way>,
+        mode: Option<ReadMode>,
     ) -> Result<Plain, ReadError> {
-        self.bring(file, range, way, false).await
+        self.bring(file, range, mode, false).await
     }
 
     /// As [`Self::read_by`], for a window that is not due yet, so its buffer will be held for a while.
@@ -348,32 +348,32 @@ impl Reader {
         &self,
         file: &File,
         range: Range<u64>,
-        way: Option<Way>,
+        mode: Option<ReadMode>,
     ) -> Result<Plain, ReadError> {
-        self.bring(file, range, way, true).await
+        self.bring(file, range, mode, true).await
     }
 
     async fn bring(
         &self,
         file: &File,
         range: Range<u64>,
-        way: Option<Way>,
+        mode: Option<ReadMode>,
         ahead: bool,
     ) -> Result<Plain, ReadError> {
         assert!(!range.is_empty() && range.end <= file.size());
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
         file.arrive(&range, range.end).await?;
-        let way = way.unwrap_or_else(|| self.way(file, &range, &mut Misses::default()));
-        if way == Way::Cached && !matches!(self.policy, Policy::Always(_)) {
+        let mode = mode.unwrap_or_else(|| self.mode(file, &range, &mut Misses::default()));
+        if mode == ReadMode::Buffered && !matches!(self.policy, Policy::Always(_)) {
             // The kernel would read more than is worth memory, and the next windows would look cached.
             file.no_kernel_read_ahead();
         }
-        let (buffer, resident) = self.begin(file, way, range.start, bytes, ahead).await;
+        let (buffer, resident) = self.begin(file, mode, range.start, bytes, ahead).await;
         let mut window = Window { buffer, range: 0..bytes };
         let from_disk = resident < bytes;
         if from_disk {
-            let read = self.read_from_disk(file, way, window, range.start, resident).await;
+            let read = self.read_from_disk(file, mode, window, range.start, resident).await;
             window = read.map_err(|error| match error {
                 ReadError::Truncated => file.why_short(),
                 error => {
@@ -422,12 +422,12 @@ impl Reader {
     async fn begin(
         &self,
         file: &File,
-        way: Way,
+        mode: ReadMode,
         start: u64,
         bytes: usize,
         ahead: bool,
     ) -> (Buffer, usize) {
-        if way == Way::Cached && !ahead {
+        if mode == ReadMode::Buffered && !ahead {
             let mut buffer = self.pool().take().await;
             let resident = read_resident(file, &mut buffer[..bytes], start);
             if resident == bytes || self.pool().may_hold(&mut buffer, file.stamp().device) {
@@ -435,14 +435,14 @@ impl Reader {
             }
         }
         // The kernel puts the page cache on the node of the reading thread. From there, a buffer on the disk's node would be a detour.
-        let pool = match way {
-            Way::Cached | Way::Once => self.pool(),
-            Way::Direct => &self.bank(file).pool,
+        let pool = match mode {
+            ReadMode::Buffered | ReadMode::Dontcache => self.pool(),
+            ReadMode::Direct => &self.bank(file).pool,
         };
         let mut buffer = pool.take_spare(file.stamp().device).await;
-        let resident = match way {
-            Way::Cached => read_resident(file, &mut buffer[..bytes], start),
-            Way::Once | Way::Direct => 0,
+        let resident = match mode {
+            ReadMode::Buffered => read_resident(file, &mut buffer[..bytes], start),
+            ReadMode::Dontcache | ReadMode::Direct => 0,
         };
         (buffer, resident)
     }
@@ -451,17 +451,17 @@ impl Reader {
     async fn read_from_disk(
         &self,
         file: &File,
-        way: Way,
+        mode: ReadMode,
         window: Window,
         start: u64,
         resident: usize,
     ) -> Result<Window, ReadError> {
         file.asks_disk(&(start..start + window.len() as u64));
         let began = Instant::now();
-        let read = match way {
-            Way::Direct => self.read_direct(file, window, start).await,
-            Way::Once => self.read_once(file, window, start).await,
-            Way::Cached => self.read_populated(file, window, start, resident).await,
+        let read = match mode {
+            ReadMode::Direct => self.read_direct(file, window, start).await,
+            ReadMode::Dontcache => self.read_once(file, window, start).await,
+            ReadMode::Buffered => self.read_populated(file, window, start, resident).await,
         };
         self.count_disk_read(began.elapsed());
         read
@@ -476,15 +476,15 @@ impl Reader {
     /// The mode in which to read `range` for the response with these `misses`: through the page cache if it is cached or was requested recently, else
     /// directly. Where the kernel does not report what is cached, heat alone decides: a read that does not wait would make the kernel read ahead, and
     /// the same bytes would then be read again directly.
-    pub fn way(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> Way {
+    pub fn mode(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> ReadMode {
         match self.policy {
             // Near a hole, a cached read would set off the kernel's own read-ahead, so such a range counts as a miss.
             Policy::Auto if file.is_there(range) && misses.is_far_from_a_hole(file, range) => {
                 misses.pass(range);
-                Way::Cached
+                ReadMode::Buffered
             }
             // Once the block is filled, its bytes are dropped from the page cache in any case, so caching them here would be wasted.
-            Policy::Auto if self.is_being_filled(file, range) => Way::Direct,
+            Policy::Auto if self.is_being_filled(file, range) => ReadMode::Direct,
             _ => misses.record(self, file, range),
         }
     }
@@ -493,7 +493,7 @@ impl Reader {
     pub fn sends_resident(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> bool {
         self.policy != Policy::Auto
             || misses.is_far_from_a_hole(file, range)
-            || misses.record(self, file, range) == Way::Cached
+            || misses.record(self, file, range) == ReadMode::Buffered
     }
 
     fn is_being_filled(&self, file: &File, range: &Range<u64>) -> bool {
@@ -503,22 +503,22 @@ impl Reader {
 
     /// Records that a window is not in the page cache, and returns how to read it: by heat, if the policy says so. This heats the window's blocks, so
     /// [`Misses`] calls it once for each part of a response.
-    pub(crate) fn record_miss(&self, file: &File, range: &Range<u64>) -> Way {
+    pub(crate) fn record_miss(&self, file: &File, range: &Range<u64>) -> ReadMode {
         let stamp = file.stamp();
         match self.policy {
-            Policy::Always(way) => way,
+            Policy::Always(mode) => mode,
             Policy::Auto | Policy::Heat
                 if self.heat.touch(stamp.device, stamp.inode, range.clone()) =>
             {
-                Way::Cached
+                ReadMode::Buffered
             }
-            Policy::Auto | Policy::Heat => Way::Direct,
+            Policy::Auto | Policy::Heat => ReadMode::Direct,
         }
     }
 
     /// Returns true if bytes in the page cache are read from there. Other policies may read them directly.
     pub fn takes_resident(&self) -> bool {
-        matches!(self.policy, Policy::Auto | Policy::Always(Way::Cached))
+        matches!(self.policy, Policy::Auto | Policy::Always(ReadMode::Buffered))
     }
 
     /// Completes a window whose first `resident` bytes are there, and whose rest is worth memory.

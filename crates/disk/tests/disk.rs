@@ -1,6 +1,6 @@
 //! Files and reads against real filesystems.
 
-use fullbore_disk::{File, Files, Heat, OpenError, Policy, ReadError, Reader, Way};
+use fullbore_disk::{File, Files, Heat, OpenError, Policy, ReadError, ReadMode, Reader};
 use reactor::{Pool, PoolOptions, Reactor, RingOptions};
 use std::fs;
 use std::future::Future;
@@ -43,9 +43,9 @@ fn every_way_brings_the_same_bytes_wherever_a_window_begins_and_ends() {
     for policy in [
         Policy::Auto,
         Policy::Heat,
-        Policy::Always(Way::Cached),
-        Policy::Always(Way::Once),
-        Policy::Always(Way::Direct),
+        Policy::Always(ReadMode::Buffered),
+        Policy::Always(ReadMode::Dontcache),
+        Policy::Always(ReadMode::Direct),
     ] {
         on_a_reactor(async move {
             let folder = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn a_filesystem_that_cannot_forget_is_read_the_next_best_way() {
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
         let expected = content(10_000);
         let file = cold_file(folder.path(), &expected);
-        let reader = reader(Policy::Always(Way::Once));
+        let reader = reader(Policy::Always(ReadMode::Dontcache));
         for _ in 0..2 {
             assert!(*reader.read(&file, 100..9_000).await.unwrap() == expected[100..9_000]);
         }
@@ -252,7 +252,7 @@ fn no_more_files_are_remembered_than_allowed() {
 
 #[test]
 fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
-    use fullbore_disk::{Bringing, Budget};
+    use fullbore_disk::{Budget, Readahead};
     on_a_reactor(async {
         let folder = tempfile::tempdir().unwrap();
         let expected = content(1 << 20);
@@ -262,26 +262,26 @@ fn what_was_brought_is_in_the_page_cache_and_comes_out_of_a_budget() {
             return;
         }
         let budget = Budget::new(600_000);
-        let mut bringing = Bringing::new(budget.clone());
+        let mut readahead = Readahead::new(budget.clone());
         for start in [100, 200_100] {
             let range = start..start + 200_000;
-            assert!(bringing.bring(&file, range.clone(), 1 << 20, true, false).await.unwrap());
+            assert!(readahead.bring(&file, range.clone(), 1 << 20, true, false).await.unwrap());
             assert_eq!(file.first_missing(range), Some(start + 200_000));
             // The next window takes a share as well, unless the kernel has read it ahead by itself.
             assert!(budget.left_bytes() <= 400_000, "{}", budget.left_bytes());
-            bringing.sent_to(start + 200_000);
+            readahead.sent_to(start + 200_000);
         }
-        let mut other = Bringing::new(budget.clone());
+        let mut other = Readahead::new(budget.clone());
         let too_much = other.bring(&file, 0..500_000, 1 << 20, false, false).await.unwrap();
         assert!(!too_much, "there is no budget for it");
-        drop((bringing, other));
+        drop((readahead, other));
         eventually_left(&budget, 600_000).await;
     });
 }
 
 #[test]
 fn what_was_brought_for_one_viewer_is_dropped_with_the_page_in_which_it_begins() {
-    use fullbore_disk::{Bringing, Budget, drop_pages};
+    use fullbore_disk::{Budget, Readahead, drop_pages};
     on_a_reactor(async {
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
@@ -289,9 +289,9 @@ fn what_was_brought_for_one_viewer_is_dropped_with_the_page_in_which_it_begins()
             fullbore_tests::tool::skip("this filesystem does not evict what it has in memory");
             return;
         }
-        let mut bringing = Bringing::new(Budget::new(1 << 20));
-        assert!(bringing.bring(&file, 0..300_000, 1 << 20, false, false).await.unwrap());
-        assert_eq!(bringing.unsent(100_000), 100_000..300_000);
+        let mut readahead = Readahead::new(Budget::new(1 << 20));
+        assert!(readahead.bring(&file, 0..300_000, 1 << 20, false, false).await.unwrap());
+        assert_eq!(readahead.unsent(100_000), 100_000..300_000);
         drop_pages(file.fd(), 100_000..200_000).await;
         let page = rustix::param::page_size() as u64;
         let (first, behind) = (100_000 / page * page, 200_000 / page * page);
@@ -305,18 +305,18 @@ fn what_was_brought_for_one_viewer_is_dropped_with_the_page_in_which_it_begins()
 
 #[test]
 fn what_the_disk_works_on_for_a_viewer_who_has_left_stays_in_the_budget() {
-    use fullbore_disk::{Bringing, Budget};
+    use fullbore_disk::{Budget, Readahead};
     on_a_reactor(async {
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
         let budget = Budget::new(1 << 20);
         for _ in 0..2 {
-            let mut bringing = Bringing::new(budget.clone());
+            let mut readahead = Readahead::new(budget.clone());
             let left_before = budget.left_bytes();
             // Polled once, so the disk has the request; then the viewer leaves.
-            let asking = bringing.bring(&file, 0..100_000, 1 << 20, true, false);
+            let asking = readahead.bring(&file, 0..100_000, 1 << 20, true, false);
             let _ = reactor::timeout_at(std::time::Instant::now(), asking).await;
-            drop(bringing);
+            drop(readahead);
             assert!(budget.left_bytes() < left_before, "{}", budget.left_bytes());
         }
         eventually_left(&budget, 1 << 20).await;
@@ -325,53 +325,56 @@ fn what_the_disk_works_on_for_a_viewer_who_has_left_stays_in_the_budget() {
 
 #[test]
 fn who_has_waited_once_is_kept_ahead_of() {
-    use fullbore_disk::{Bringing, Budget};
+    use fullbore_disk::{Budget, Readahead};
     on_a_reactor(async {
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
-        let mut bringing = Bringing::new(Budget::new(1 << 20));
-        if !bringing.bring(&file, 0..100_000, 1 << 20, true, false).await.unwrap() {
+        let mut readahead = Readahead::new(Budget::new(1 << 20));
+        if !readahead.bring(&file, 0..100_000, 1 << 20, true, false).await.unwrap() {
             fullbore_tests::tool::skip("this kernel does not report what is in the page cache");
             return;
         }
-        assert!(bringing.has_brought(&(0..100_000)));
-        bringing.sent_to(100_000);
-        assert!(bringing.has_asked_for(&(100_000..400_000)));
-        assert!(!bringing.has_asked_for(&(0..100_000)), "it was sent");
-        assert!(!bringing.has_asked_for(&(100_000..500_000)));
-        bringing.ask_ahead(&file, &(100_000..200_000), 450_000);
-        assert!(bringing.has_asked_for(&(100_000..450_000)));
-        assert!(!bringing.has_asked_for(&(100_000..500_000)), "the response ends before");
+        assert!(readahead.has_brought(&(0..100_000)));
+        readahead.sent_to(100_000);
+        assert!(readahead.has_asked_for(&(100_000..400_000)));
+        assert!(!readahead.has_asked_for(&(0..100_000)), "it was sent");
+        assert!(!readahead.has_asked_for(&(100_000..500_000)));
+        readahead.ask_ahead(&file, &(100_000..200_000), 450_000);
+        assert!(readahead.has_asked_for(&(100_000..450_000)));
+        assert!(!readahead.has_asked_for(&(100_000..500_000)), "the response ends before");
     });
 }
 
 #[test]
 fn what_was_asked_for_in_larger_steps_is_remembered_when_smaller_ones_follow() {
-    use fullbore_disk::{Bringing, Budget};
+    use fullbore_disk::{Budget, Readahead};
     on_a_reactor(async {
         let folder = tempfile::tempdir().unwrap();
         let file = cold_file(folder.path(), &content(1 << 20));
-        let mut bringing = Bringing::new(Budget::new(1 << 24));
-        if !bringing.bring(&file, 0..200_000, 1 << 20, true, false).await.unwrap() {
+        let mut readahead = Readahead::new(Budget::new(1 << 24));
+        if !readahead.bring(&file, 0..200_000, 1 << 20, true, false).await.unwrap() {
             fullbore_tests::tool::skip("this kernel does not report what is in the page cache");
             return;
         }
-        assert_eq!(bringing.unsent(200_000), 200_000..800_000);
-        bringing.give_back();
-        bringing.bring(&file, 250_000..260_000, 1 << 20, false, false).await.unwrap();
-        assert!(bringing.has_brought(&(700_000..800_000)), "it was requested from the disk before");
-        assert_eq!(bringing.unsent(260_000), 260_000..800_000);
+        assert_eq!(readahead.unsent(200_000), 200_000..800_000);
+        readahead.give_back();
+        readahead.bring(&file, 250_000..260_000, 1 << 20, false, false).await.unwrap();
+        assert!(
+            readahead.has_brought(&(700_000..800_000)),
+            "it was requested from the disk before"
+        );
+        assert_eq!(readahead.unsent(260_000), 260_000..800_000);
         let page_end = 800_000_u64.next_multiple_of(rustix::param::page_size() as u64);
-        assert!(bringing.has_brought(&(700_000..page_end)), "the kernel brings whole pages");
-        assert!(!bringing.has_brought(&(700_000..page_end + 1)));
-        bringing.bring(&file, 900_000..910_000, 1 << 20, false, false).await.unwrap();
-        assert!(!bringing.has_brought(&(700_000..800_000)), "only one row is remembered");
+        assert!(readahead.has_brought(&(700_000..page_end)), "the kernel brings whole pages");
+        assert!(!readahead.has_brought(&(700_000..page_end + 1)));
+        readahead.bring(&file, 900_000..910_000, 1 << 20, false, false).await.unwrap();
+        assert!(!readahead.has_brought(&(700_000..800_000)), "only one row is remembered");
     });
 }
 
 #[test]
 fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
-    use fullbore_disk::{Bringing, Budget};
+    use fullbore_disk::{Budget, Readahead};
     on_a_reactor(async {
         let folder = tempfile::tempdir().unwrap();
         let expected = content(1 << 20);
@@ -389,12 +392,12 @@ fn of_a_film_in_memory_only_what_was_evicted_is_asked_for() {
         let mut rest = vec![0; (1 << 20) - 131_072];
         fs::File::open(path).unwrap().read_exact_at(&mut rest, 131_072).unwrap();
         let budget = Budget::new(1 << 20);
-        let mut bringing = Bringing::new(budget.clone());
-        assert!(bringing.bring(&file, 0..131_072, 1 << 20, true, false).await.unwrap());
+        let mut readahead = Readahead::new(budget.clone());
+        assert!(readahead.bring(&file, 0..131_072, 1 << 20, true, false).await.unwrap());
         assert_eq!(budget.left_bytes(), (1 << 20) - 131_072, "nothing else was requested");
-        assert!(bringing.has_brought(&(0..131_072)));
-        assert!(!bringing.has_brought(&(131_072..262_144)), "it was there");
-        assert!(bringing.has_asked_for(&(131_072..524_288)), "the viewer is kept ahead of");
+        assert!(readahead.has_brought(&(0..131_072)));
+        assert!(!readahead.has_brought(&(131_072..262_144)), "it was there");
+        assert!(readahead.has_asked_for(&(131_072..524_288)), "the viewer is kept ahead of");
     });
 }
 
@@ -461,16 +464,16 @@ fn a_viewer_who_needs_the_same_bytes_again_does_not_count_as_another_one() {
         // Windows: only a part of one was taken, some were read ahead and dropped, and one lost its buffer.
         for (start, end) in [(0, 65_536), (20_000, 131_072), (131_072, 524_288), (131_072, 262_144)]
         {
-            let way = first.record(&reader, &file, &(start..end));
-            assert_eq!(way, Way::Direct, "{start}..{end}");
+            let mode = first.record(&reader, &file, &(start..end));
+            assert_eq!(mode, ReadMode::Direct, "{start}..{end}");
         }
         let mut second = Misses::default();
-        assert_eq!(second.record(&reader, &file, &(0..524_288)), Way::Cached);
+        assert_eq!(second.record(&reader, &file, &(0..524_288)), ReadMode::Buffered);
         assert_eq!(
             second.record(&reader, &file, &(524_288..1 << 20)),
-            Way::Direct,
+            ReadMode::Direct,
             "this part was never read"
         );
-        assert_eq!(second.record(&reader, &file, &(0..65_536)), Way::Direct, "the last mode");
+        assert_eq!(second.record(&reader, &file, &(0..65_536)), ReadMode::Direct, "the last mode");
     });
 }

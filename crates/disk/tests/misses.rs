@@ -1,6 +1,6 @@
 //! A response's reads of one part count once, and go through the page cache only where the kernel does not read ahead after them.
 
-use fullbore_disk::{File, Heat, Misses, Policy, Reader, Way};
+use fullbore_disk::{File, Heat, Misses, Policy, ReadMode, Reader};
 use reactor::residency::cached_pages;
 use reactor::{Pool, PoolOptions, Reactor, RingOptions};
 use std::cell::RefCell;
@@ -137,12 +137,12 @@ fn a_miss_counts_once_for_each_response() {
     on_a_reactor(async move {
         let (reader, file) = (reader(), open(&path));
         let mut first = Misses::default();
-        assert_eq!(first.record(&reader, &file, &(0..4 * WINDOW)), Way::Direct);
+        assert_eq!(first.record(&reader, &file, &(0..4 * WINDOW)), ReadMode::Direct);
         for again in [0..WINDOW, WINDOW..2 * WINDOW, 0..4 * WINDOW, 3 * WINDOW..5 * WINDOW] {
-            assert_eq!(first.record(&reader, &file, &again), Way::Direct, "{again:?}");
+            assert_eq!(first.record(&reader, &file, &again), ReadMode::Direct, "{again:?}");
         }
         let mut second = Misses::default();
-        assert_eq!(second.record(&reader, &file, &(0..5 * WINDOW)), Way::Cached);
-        assert_eq!(second.record(&reader, &file, &(5 * WINDOW..6 * WINDOW)), Way::Direct);
+        assert_eq!(second.record(&reader, &file, &(0..5 * WINDOW)), ReadMode::Buffered);
+        assert_eq!(second.record(&reader, &file, &(5 * WINDOW..6 * WINDOW)), ReadMode::Direct);
     });
 }

@@ -1,7 +1,7 @@
 //! All findings, ordered by cost: for people, and as JSON for programs.
 
 use crate::finding::{Cost, Finding, Unread, Worth};
-use crate::inventory::Device;
+use crate::inventory::HardwareDevice;
 use machine::Machine;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -15,7 +15,7 @@ pub struct Diagnosis {
     /// The machine, in one line.
     pub machine: String,
     /// Its disks and network cards.
-    pub devices: Vec<Device>,
+    pub devices: Vec<HardwareDevice>,
     /// Faults.
     pub findings: Vec<Finding>,
     /// Values that could not be read.
@@ -25,7 +25,7 @@ pub struct Diagnosis {
 impl Diagnosis {
     pub(crate) fn new(
         machine: String,
-        devices: Vec<Device>,
+        devices: Vec<HardwareDevice>,
         mut findings: Vec<Finding>,
         unread: Vec<Unread>,
     ) -> Self {
@@ -83,7 +83,7 @@ impl Diagnosis {
             "version": 1,
             "kind": "doctor",
             "machine": self.machine,
-            "devices": self.devices.iter().map(Device::to_json).collect::<Vec<_>>(),
+            "devices": self.devices.iter().map(HardwareDevice::to_json).collect::<Vec<_>>(),
             "findings": findings,
             "unknown": unread.collect::<Vec<_>>(),
             "costs_more_than_10_percent": self.is_large(),

@@ -1,7 +1,7 @@
 //! The disks and cards, and the node of each. Facts, not faults: unknown values are left out.
 
 use crate::checks::pci_device::{self, DEVICES};
-use crate::checks::{card, pcie, text_of};
+use crate::checks::{nic, pcie, text_of};
 use crate::visit::Visit;
 use machine::{DiskHealth, TLS_FEATURE};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// A disk or a network card.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Device {
+pub struct HardwareDevice {
     /// `disk` or `card`.
     pub kind: &'static str,
     /// The kernel's name.
@@ -33,18 +33,18 @@ pub struct Device {
 }
 
 /// The disks and the cards that are up.
-pub(crate) fn all(visit: &mut Visit<'_>) -> Vec<Device> {
+pub(crate) fn all(visit: &mut Visit<'_>) -> Vec<HardwareDevice> {
     let disks = visit.tree.names("sys/class/nvme");
     let disks: Vec<_> = disks.into_iter().map(|name| disk(visit, name)).collect();
-    let cards = card::physical(visit);
-    disks.into_iter().chain(cards.into_iter().map(|name| network_card(visit, name))).collect()
+    let nics = nic::physical(visit);
+    disks.into_iter().chain(nics.into_iter().map(|name| nic_device(visit, name))).collect()
 }
 
-fn disk(visit: &Visit<'_>, name: String) -> Device {
+fn disk(visit: &Visit<'_>, name: String) -> HardwareDevice {
     let folder = format!("sys/class/nvme/{name}");
     let health = visit.evidence.disk_logs.health(&name).ok();
     let health = health.and_then(|log| DiskHealth::parse(&log));
-    Device {
+    HardwareDevice {
         kind: "disk",
         what: text_of(visit, &format!("{folder}/model")),
         firmware: text_of(visit, &format!("{folder}/firmware_rev")),
@@ -54,7 +54,7 @@ fn disk(visit: &Visit<'_>, name: String) -> Device {
     }
 }
 
-fn network_card(visit: &Visit<'_>, name: String) -> Device {
+fn nic_device(visit: &Visit<'_>, name: String) -> HardwareDevice {
     let device = format!("sys/class/net/{name}/device");
     let settings = visit.evidence.ethtool.settings(&name).unwrap_or_default();
     let tls = settings.features.map(|features| {
@@ -67,7 +67,7 @@ fn network_card(visit: &Visit<'_>, name: String) -> Device {
     });
     let firmware = settings.firmware.unwrap_or_default().into_iter().next();
     let driver = visit.tree.real(format!("{device}/driver"));
-    Device {
+    HardwareDevice {
         kind: "card",
         what: driver.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())),
         firmware: firmware.map(|part| part.running),
@@ -78,11 +78,11 @@ fn network_card(visit: &Visit<'_>, name: String) -> Device {
 }
 
 /// Facts from the PCIe device: `device` itself, or the one that it is part of, as with virtio.
-fn on_its_bus(visit: &Visit<'_>, device: &str) -> Device {
+fn on_its_bus(visit: &Visit<'_>, device: &str) -> HardwareDevice {
     let folder = visit.tree.real(device).unwrap_or_default();
     let names = folder.ancestors().filter_map(|above| above.file_name()?.to_str());
     let mut addresses = names.filter(|name| visit.tree.has(format!("{DEVICES}/{name}")));
-    let Some(address) = addresses.next() else { return Device::default() };
+    let Some(address) = addresses.next() else { return HardwareDevice::default() };
     let ports = pci_device::find(&visit.tree, address).map(|known| known.ports);
     let redirects = |port: String| {
         let config = visit.tree.bytes(format!("{DEVICES}/{port}/config")).ok()?;
@@ -93,16 +93,16 @@ fn on_its_bus(visit: &Visit<'_>, device: &str) -> Device {
     let config = config.ok().filter(|_| !pcie::is_guest(visit));
     let told: Vec<_> = ports.into_iter().flatten().filter_map(redirects).collect();
     let text = |name: &str| text_of(visit, &format!("{DEVICES}/{address}/{name}"));
-    Device {
+    HardwareDevice {
         node: text("numa_node").and_then(|node| node.parse().ok()),
         iommu: text("iommu_group/type"),
         acs_redirects: (!told.is_empty()).then(|| told.contains(&true)),
         atomics: config.and_then(|config| pci_device::sends_atomics(&config)),
-        ..Device::default()
+        ..HardwareDevice::default()
     }
 }
 
-impl Device {
+impl HardwareDevice {
     /// The device in one line.
     pub(crate) fn describe(&self) -> String {
         let tls = self.tls.filter(|tls| *tls != "none");

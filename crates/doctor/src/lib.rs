@@ -18,7 +18,7 @@ mod visit;
 
 pub use diagnosis::Diagnosis;
 pub use finding::{Area, Cost, Finding, Unread, Worth};
-pub use inventory::Device;
+pub use inventory::HardwareDevice;
 
 use machine::ethtool::Ethtool;
 use machine::{DiskLogs, SocketLinks};

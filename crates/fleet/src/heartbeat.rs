@@ -97,14 +97,14 @@ pub enum Condition {
     Starting,
     /// It accepts new viewers.
     Ready,
-    /// It accepts no new viewers, for these reasons. Present viewers stay unless a reason [moves them](NotMe::moves_viewers).
-    NotMe(Vec<NotMe>),
+    /// It accepts no new viewers, for these reasons. Present viewers stay unless a reason [moves them](SheddingReason::moves_viewers).
+    NotMe(Vec<SheddingReason>),
 }
 
 /// Why a node accepts no new viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum NotMe {
+pub enum SheddingReason {
     /// Its load has reached its ceiling.
     AtCeiling,
     /// A disk returns errors.
@@ -124,7 +124,7 @@ pub enum NotMe {
     Other,
 }
 
-impl NotMe {
+impl SheddingReason {
     /// Whether present viewers should leave, too.
     pub fn moves_viewers(self) -> bool {
         matches!(self, Self::DiskErrors | Self::ViewersStall | Self::ServerSilent)

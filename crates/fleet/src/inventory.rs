@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::gone::SIGNATURE_BYTES;
 use crate::title::check_path;
+use crate::tombstones::SIGNATURE_BYTES;
 use crate::{Digest, HeldTitle, Name, OutOfBounds, PublishedTitle};
 
 /// Most titles of one node.
@@ -70,10 +70,10 @@ pub struct Desired {
     pub at_once: Vec<HeldTitle>,
     /// Versions that it must not serve any more, even if its library has them: it removes these and sends a receipt for each.
     pub withdrawn: Vec<HeldTitle>,
-    /// Revoked nodes. It keeps the list for the fleet ([`Gone`](crate::Gone)).
+    /// Revoked nodes. It keeps the list for the fleet ([`FleetTombstones`](crate::FleetTombstones)).
     #[serde(default)]
     pub revoked: Vec<Name>,
-    /// The fleet's signature of the [`Gone`](crate::Gone) in this; empty if the fleet has not signed it.
+    /// The fleet's signature of the [`FleetTombstones`](crate::FleetTombstones) in this; empty if the fleet has not signed it.
     #[serde(default)]
     pub signature: Vec<u8>,
 }

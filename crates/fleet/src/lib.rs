@@ -10,7 +10,8 @@
 //!   long as a release that needs it is supported.
 //! - A change that readers must not ignore raises `version`, which every reader compares. A release reads both versions before the next one writes
 //!   the new one.
-//! - The values of an enumeration are fixed, and a new one raises `version`, except for [`NotMe`]: an unknown reason is [`NotMe::Other`].
+//! - The values of an enumeration are fixed, and a new one raises `version`, except for [`SheddingReason`]: an unknown reason is
+//!   [`SheddingReason::Other`].
 //!
 //! `tests/versions` checks this with documents that the release of 27 November 2026 wrote. Records in the store follow another rule: a gateway
 //! writes them back, so it refuses those with unknown parts.
@@ -19,7 +20,6 @@ mod announced;
 mod copy_keys;
 mod digest;
 mod evicting;
-mod gone;
 mod grant;
 mod heartbeat;
 mod host;
@@ -35,19 +35,19 @@ mod served_at;
 mod signed;
 mod snapshot;
 mod title;
+mod tombstones;
 mod viewer_certificate;
 mod viewer_keys;
-mod watched;
+mod watch_report;
 
 pub use announced::{AnnouncedError, FILE_PREFIXES_MAX};
 pub use copy_keys::CopyKeys;
 pub use digest::{Digest, DigestError};
 pub use evicting::{EVICTIONS_MAX, EvictionLeave, EvictionRequest};
-pub use gone::{Gone, KeptGone};
 pub use grant::{FillGrant, FillGrantRequest, GRANT_SECONDS};
 pub use heartbeat::{
-    ASKS_MAX, Condition, FillProgress, Heartbeat, HeartbeatAnswer, Load, NotMe, Receipt,
-    ReceiptState, Sighting,
+    ASKS_MAX, Condition, FillProgress, Heartbeat, HeartbeatAnswer, Load, Receipt, ReceiptState,
+    SheddingReason, Sighting,
 };
 pub use host::{check_node_host, host_of_url, is_own_machine, plain_host};
 pub use inventory::{Desired, Inventory};
@@ -63,9 +63,10 @@ pub use served_at::ServedAt;
 pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};
 pub use snapshot::{Announced, FleetSnapshot, Site, SnapshotError, SnapshotNode, SteeringPolicy};
 pub use title::{HeldTitle, PublishedTitle, TitleDocument};
+pub use tombstones::{FleetTombstones, ReturnedTombstones};
 pub use viewer_certificate::{CHAIN_BYTES_MAX, ViewerChain, ViewerDigests, ViewerRequest};
 pub use viewer_keys::ViewerKeys;
-pub use watched::{REPORT_TITLES_MAX, WatchCount, WatchReport, WatchedTitle};
+pub use watch_report::{REPORT_TITLES_MAX, WatchCount, WatchReport, WatchedTitle};
 
 /// Why data from a peer is refused. The text names the field and its bound.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::check_host;
 use crate::{
-    Name, NodeKind, NodePlace, NotMe, OutOfBounds, Prefix, PublishedTitle, ServedAt, State,
+    Name, NodeKind, NodePlace, OutOfBounds, Prefix, PublishedTitle, ServedAt, SheddingReason, State,
 };
 
 /// A gateway's state at one moment. It makes at most one a second. Each has a number, which rises, and is signed by the fleet, so that a node can
@@ -111,7 +111,7 @@ pub struct SnapshotNode {
     /// Its state, as determined by the gateway.
     pub state: State,
     /// Its own reasons for accepting no new viewers; empty if it accepts them.
-    pub not_me: Vec<NotMe>,
+    pub not_me: Vec<SheddingReason>,
     /// Its plausible capacity according to the gateway, which is its weight relative to other nodes of its site. 0 for a node that has never sent a
     /// heartbeat.
     pub ceiling_bits_per_second: u64,

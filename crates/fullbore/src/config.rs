@@ -65,9 +65,9 @@ impl ConfigCommand {
 impl Diff {
     fn changes(self) -> Result<Vec<SettingChange>, String> {
         let serve = Serve::from_arguments(&self.serve);
-        let door = self.socket.unwrap_or_else(|| serve.door());
+        let socket = self.socket.unwrap_or_else(|| serve.socket());
         let configured = serve.configure_with_library().map_err(|Misused(why)| why)?;
-        let running = running_config(&door).map_err(|error| error.to_string())?;
+        let running = running_config(&socket).map_err(|error| error.to_string())?;
         configured.changes_from(&running).map_err(|error| error.to_string())
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::tell;
 use catalog::{
-    Entry, FoldersError, Hidden, Holders, TitlePath, UnreadFolder, check_folders, is_held,
+    FoldersError, Hidden, Holders, LibraryEntry, TitlePath, UnreadFolder, check_folders, is_held,
     list_held,
 };
 use serde_json::{Value, json};
@@ -42,9 +42,9 @@ impl Folders {
 
     /// The titles that ingest made, sorted by path, each with its folder. Hidden titles are reported instead, and so are folders that cannot be
     /// read.
-    pub(crate) fn entries(&mut self) -> Vec<(PathBuf, Entry)> {
+    pub(crate) fn entries(&mut self) -> Vec<(PathBuf, LibraryEntry)> {
         let folders = (0..).zip(self.paths.iter().map(PathBuf::as_path));
-        let is_held = |folder, entry: &Entry| self.hold(folder, &entry.title);
+        let is_held = |folder, entry: &LibraryEntry| self.hold(folder, &entry.title);
         let (mut inside, mut whole) = (Vec::new(), Vec::new());
         let list = |library: &Path| {
             let listing = catalog::list(library)?;

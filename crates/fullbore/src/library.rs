@@ -4,7 +4,7 @@ use crate::folders::Folders;
 use crate::promote::Promote;
 use crate::{say, say_line, tell};
 use ::library::sample::{Recipe, on_terminal};
-use catalog::{BLOCK_BYTES, CatalogError, Entry, Fault, RecordError, TitleName, TitlePath};
+use catalog::{BLOCK_BYTES, CatalogError, Fault, LibraryEntry, RecordError, TitleName, TitlePath};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -133,7 +133,7 @@ fn list(mut folders: Folders, as_json: bool) -> Result<ExitCode, Failed> {
 }
 
 /// The record, or the reason why it cannot be shown.
-fn listed((folder, entry): &(PathBuf, Entry)) -> Value {
+fn listed((folder, entry): &(PathBuf, LibraryEntry)) -> Value {
     let record = entry.record.as_ref();
     json!({
         "title": entry.title.as_str(),
@@ -143,7 +143,7 @@ fn listed((folder, entry): &(PathBuf, Entry)) -> Value {
     })
 }
 
-fn line(entry: &Entry) -> String {
+fn line(entry: &LibraryEntry) -> String {
     let record = match &entry.record {
         Ok(record) => record,
         Err(RecordError::Io(why)) => {
@@ -229,7 +229,7 @@ fn verify(
 }
 
 /// The title at this path, with its folder of the library.
-fn one(folders: &Folders, title: &TitlePath) -> Result<(PathBuf, Entry), Failed> {
+fn one(folders: &Folders, title: &TitlePath) -> Result<(PathBuf, LibraryEntry), Failed> {
     let library = folders.of(title);
     let found = catalog::find(library, title).map_err(|unread| Failed(1, unread.to_string()))?;
     let found =
@@ -246,7 +246,11 @@ struct Verified {
     is_complete: bool,
 }
 
-fn verify_one(library: &Path, entry: &Entry, complete: bool) -> Result<Verified, CatalogError> {
+fn verify_one(
+    library: &Path,
+    entry: &LibraryEntry,
+    complete: bool,
+) -> Result<Verified, CatalogError> {
     // A record that cannot be read is reported as a fault of its own.
     let has_blocks = entry.record.as_ref().map_or(true, catalog::Record::has_blocks);
     if !complete {
@@ -262,7 +266,7 @@ fn verify_one(library: &Path, entry: &Entry, complete: bool) -> Result<Verified,
 }
 
 impl Verified {
-    fn lines(&self, entry: &Entry) -> Vec<String> {
+    fn lines(&self, entry: &LibraryEntry) -> Vec<String> {
         if !self.faults.is_empty() {
             let bad = |fault| format!("BAD: {}: {fault}", entry.title);
             return self.faults.iter().map(bad).collect();
@@ -271,7 +275,7 @@ impl Verified {
         vec![format!("ok: {}{completed}", entry.title)]
     }
 
-    fn json(&self, entry: &Entry) -> Value {
+    fn json(&self, entry: &LibraryEntry) -> Value {
         let faults: Vec<_> = self.faults.iter().map(fault).collect();
         json!({
             "title": entry.title.as_str(),

@@ -6,7 +6,7 @@ mod urls;
 
 use crate::{bad_value, say, say_started, tell};
 use appliance::config::{Certificate, Disk, HostedSite, Placement, Route, Switch};
-use appliance::upgrade::{Predecessor, Succession, UpgradeError};
+use appliance::upgrade::{HandoffClient, HotRestart, UpgradeError};
 use appliance::{Config, Server};
 use clap::{Args, Parser, ValueEnum};
 use library::sample;
@@ -95,12 +95,12 @@ pub(crate) struct Serve {
     #[arg(long)]
     no_sandbox: bool,
     #[command(flatten)]
-    succeeding: Succeeding,
+    hot_restart_args: HotRestartArgs,
 }
 
 /// Flags that `fullbore upgrade` passes to the server that it starts.
 #[derive(Args, Default)]
-struct Succeeding {
+struct HotRestartArgs {
     /// Take over from the server with this socket
     #[arg(long, value_name = "SOCKET", hide = true)]
     in_place_of: Option<PathBuf>,
@@ -112,18 +112,18 @@ struct Succeeding {
     settle_seconds: f64,
 }
 
-impl Succeeding {
+impl HotRestartArgs {
     /// The server's handoff from the one before it and to the one after it.
-    fn succession(&self, config: &Config) -> Result<Succession, UpgradeError> {
-        let door = Some(appliance::upgrade::door_of(config));
+    fn hot_restart(&self, config: &Config) -> Result<HotRestart, UpgradeError> {
+        let socket = Some(appliance::upgrade::socket_path(config));
         let Some(of) = &self.in_place_of else {
-            return Ok(Succession { door, predecessor: None });
+            return Ok(HotRestart { socket, handoff: None });
         };
         let launcher = std::io::stdin().as_fd().try_clone_to_owned();
         let launcher = launcher.map_err(UpgradeError::Line)?;
         let Self { ready_seconds, settle_seconds, .. } = *self;
-        let asked = Predecessor::ask(of, config, launcher, ready_seconds, settle_seconds)?;
-        Ok(Succession { door, predecessor: Some(asked) })
+        let asked = HandoffClient::ask(of, config, launcher, ready_seconds, settle_seconds)?;
+        Ok(HotRestart { socket, handoff: Some(asked) })
     }
 }
 
@@ -193,7 +193,7 @@ impl Serve {
     /// Serves until a signal stops it.
     pub(crate) fn run(mut self) -> ExitCode {
         let check = self.check;
-        let succeeding = std::mem::take(&mut self.succeeding);
+        let hot_restart_args = std::mem::take(&mut self.hot_restart_args);
         let mut config = match self.configure() {
             Ok(config) => config,
             Err(Misused(what)) => return fail(2, &what),
@@ -233,11 +233,11 @@ impl Serve {
         // Before the sandbox starts, which blocks reading /proc/net and keys.
         let addresses = urls::addresses(&config);
         let served = Said::of(&config);
-        let succession = match succeeding.succession(&config) {
-            Ok(succession) => succession,
+        let hot_restart = match hot_restart_args.hot_restart(&config) {
+            Ok(hot_restart) => hot_restart,
             Err(error) => return fail(1, &error.to_string()),
         };
-        let started = Server::start_among(config, succession);
+        let started = Server::start_in_hot_restart(config, hot_restart);
         let server = match started.and_then(|server| server.take_over().map(|()| server)) {
             Ok(server) => server,
             Err(error) => return fail(1, &error.to_string()),
@@ -250,12 +250,12 @@ impl Serve {
     }
 
     /// The upgrade socket of a server with these arguments. If the configuration cannot be read, only the flags count.
-    pub(crate) fn door(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         let read = self.config.as_deref().and_then(|path| Config::read(path).ok());
         let mut config = read.unwrap_or_default();
         config.listen = self.listen.unwrap_or(config.listen);
         config.state = self.state.clone().unwrap_or(config.state);
-        appliance::upgrade::door_of(&config)
+        appliance::upgrade::socket_path(&config)
     }
 
     /// As [`Self::configure`], with the sample library if no library is named.

@@ -87,19 +87,19 @@ impl Upgrade {
             }
         }
         let serve = Serve::from_arguments(&self.serve);
-        let door = self.socket.clone().unwrap_or_else(|| serve.door());
+        let socket = self.socket.clone().unwrap_or_else(|| serve.socket());
         let config = match serve.configure() {
             Ok(config) => config,
-            Err(Misused(why)) => return refuse(2, &door, &why),
+            Err(Misused(why)) => return refuse(2, &socket, &why),
         };
         if let Some(why) = obstacle(&config) {
             let why = format!("an upgrade would disconnect viewers: {why}");
-            return refuse(NEEDS_A_RESTART, &door, &why);
+            return refuse(NEEDS_A_RESTART, &socket, &why);
         }
-        let (mut child, ours) = match self.start(&door, &config) {
+        let (mut child, ours) = match self.start(&socket, &config) {
             Ok(started) => started,
             Err(error) => {
-                return refuse(1, &door, &format!("the new server cannot be started: {error}"));
+                return refuse(1, &socket, &format!("the new server cannot be started: {error}"));
             }
         };
         let heard = self.listen(ours);
@@ -111,19 +111,19 @@ impl Upgrade {
             return ExitCode::SUCCESS;
         }
         let why = if heard.hangs { self.kill(&mut child) } else { ended(&mut child) };
-        let is_there = heard.asked || give_up(&door, &why);
-        tell(&format!("no upgrade: {why}; {}", what_runs(is_there, &door)));
+        let is_there = heard.asked || give_up(&socket, &why);
+        tell(&format!("no upgrade: {why}; {}", what_runs(is_there, &socket)));
         ExitCode::FAILURE
     }
 
     /// Starts the new server, with one end of a socket as its standard input. It outlives this command's terminal, and must not hold this command's
     /// standard output open: a shell that runs `$(fullbore upgrade ...)` waits until no process has it open. So the server's startup messages go to
     /// standard error, too. Only an access log on standard output needs it.
-    fn start(&self, door: &Path, config: &Config) -> std::io::Result<(Child, OwnedFd)> {
+    fn start(&self, socket: &Path, config: &Config) -> std::io::Result<(Child, OwnedFd)> {
         let (ours, theirs) = line::pair()?;
         let this = PathBuf::from("/proc/self/exe");
         let mut command = Command::new(self.program.as_ref().unwrap_or(&this));
-        command.arg("serve").args(&self.serve).arg(IN_PLACE_OF).arg(door);
+        command.arg("serve").args(&self.serve).arg(IN_PLACE_OF).arg(socket);
         command.args(["--ready-seconds", &self.ready_seconds.to_string()]);
         command.args(["--settle-seconds", &self.settle_seconds.to_string()]);
         if config.access_log.as_deref() != Some(Path::new("-")) {
@@ -198,17 +198,17 @@ fn ended(child: &mut Child) -> String {
 }
 
 /// Gives up before a server was started.
-fn refuse(code: u8, door: &Path, why: &str) -> ExitCode {
-    let is_there = give_up(door, why);
+fn refuse(code: u8, socket: &Path, why: &str) -> ExitCode {
+    let is_there = give_up(socket, why);
     tell(why);
-    tell(&format!("no upgrade: {}", what_runs(is_there, door)));
+    tell(&format!("no upgrade: {}", what_runs(is_there, socket)));
     ExitCode::from(code)
 }
 
 /// The state after a failed upgrade: it must not claim that a server continues where none runs.
-fn what_runs(is_there: bool, door: &Path) -> String {
+fn what_runs(is_there: bool, socket: &Path) -> String {
     match is_there {
         true => "the running server continues".to_owned(),
-        false => format!("no server answers at {}", door.display()),
+        false => format!("no server answers at {}", socket.display()),
     }
 }

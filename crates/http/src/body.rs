@@ -8,7 +8,7 @@ use httparse::Header;
 
 use crate::fields::{elements, values};
 use crate::request::is_token_byte;
-use crate::{Limits, Reject, Version};
+use crate::{Reject, RequestLimits, Version};
 
 /// How the end of a request body is found (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ const SIZE_DIGITS_MAX: u8 = 15;
 
 impl BodyDrain {
     /// For a body with this framing. Reads at most `limits.body_drain_bytes_max` bytes, chunk framing and trailers included.
-    pub fn new(framing: BodyFraming, limits: &Limits) -> Self {
+    pub fn new(framing: BodyFraming, limits: &RequestLimits) -> Self {
         let state = match framing {
             BodyFraming::None => State::Done,
             BodyFraming::Length(remaining_bytes) => State::Length { remaining_bytes },
@@ -265,12 +265,12 @@ mod tests {
     use super::*;
 
     fn drain_chunked(body: &[u8]) -> Result<BodyProgress, Reject> {
-        BodyDrain::new(BodyFraming::Chunked, &Limits::default()).advance(body)
+        BodyDrain::new(BodyFraming::Chunked, &RequestLimits::default()).advance(body)
     }
 
     #[test]
     fn a_body_of_known_length_ends_where_it_says() {
-        let mut drain = BodyDrain::new(BodyFraming::Length(5), &Limits::default());
+        let mut drain = BodyDrain::new(BodyFraming::Length(5), &RequestLimits::default());
         assert_eq!(drain.advance(b"abc"), Ok(BodyProgress::Partial));
         assert_eq!(drain.advance(b""), Ok(BodyProgress::Partial));
         assert_eq!(drain.advance(b"deGET /"), Ok(BodyProgress::Complete { consumed: 2 }));
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn no_body_is_complete_at_once() {
-        let mut drain = BodyDrain::new(BodyFraming::None, &Limits::default());
+        let mut drain = BodyDrain::new(BodyFraming::None, &RequestLimits::default());
         assert_eq!(drain.advance(b""), Ok(BodyProgress::Complete { consumed: 0 }));
     }
 
@@ -349,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_body_over_the_limit_is_refused_before_it_is_read() {
-        let limits = Limits { body_drain_bytes_max: 10, ..Limits::default() };
+        let limits = RequestLimits { body_drain_bytes_max: 10, ..RequestLimits::default() };
         let start = |framing| BodyDrain::new(framing, &limits);
         assert_eq!(start(BodyFraming::Length(11)).advance(b"a"), Err(Reject::BodyTooLarge));
         assert_eq!(start(BodyFraming::Length(10)).advance(b"a"), Ok(BodyProgress::Partial));

@@ -140,7 +140,7 @@ fn next_tag(list: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, Parse, parse};
+    use crate::{Parse, RequestLimits, parse};
 
     const MODIFIED: u64 = 784_111_777;
     const SAME: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -149,7 +149,7 @@ mod tests {
 
     fn request(lines: &str) -> Request {
         let head = format!("GET /a HTTP/1.1\r\nHost: h\r\n{lines}\r\n\r\n");
-        match parse(head.as_bytes(), &Limits::default()) {
+        match parse(head.as_bytes(), &RequestLimits::default()) {
             Ok(Parse::Complete { request, .. }) => request,
             other => panic!("{head:?} gave {other:?}"),
         }

@@ -22,13 +22,13 @@ pub enum Reject {
     BadFraming,
     /// The request has a body that is not wanted, and a method that is not served.
     MethodNotAllowed,
-    /// The body is larger than [`crate::Limits::body_drain_bytes_max`].
+    /// The body is larger than [`crate::RequestLimits::body_drain_bytes_max`].
     BodyTooLarge,
-    /// The request-target is longer than [`crate::Limits::uri_bytes_max`].
+    /// The request-target is longer than [`crate::RequestLimits::uri_bytes_max`].
     UriTooLong,
     /// The client waits for permission to send a body that is not wanted (RFC 9110 section 10.1.1).
     ExpectationFailed,
-    /// The head exceeds [`crate::Limits::head_bytes_max`] or [`crate::Limits::headers_max`].
+    /// The head exceeds [`crate::RequestLimits::head_bytes_max`] or [`crate::RequestLimits::headers_max`].
     HeadTooLarge,
     /// The method is unknown, or is CONNECT (RFC 9110 section 9.1).
     MethodNotImplemented,

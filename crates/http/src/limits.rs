@@ -2,13 +2,13 @@
 
 /// Limits on one request. The defaults suit players and browsers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct RequestLimits {
     /// Largest head in bytes, request line and final empty line included; above: 431. A session's read buffer must hold at least this much. Default
     /// 16 KiB, which browsers with many cookies do not exceed.
     pub head_bytes_max: usize,
     /// Largest request-target in bytes; above: 414. RFC 9112 section 3 recommends at least 8000. Default 8 KiB.
     pub uri_bytes_max: usize,
-    /// Most header lines; above: 431. At most [`Limits::HEADERS_CEILING`]. Default 100.
+    /// Most header lines; above: 431. At most [`RequestLimits::HEADERS_CEILING`]. Default 100.
     pub headers_max: usize,
     /// Most ranges in one Range header; above, the header is ignored (RFC 9110 section 14.2). Default 64.
     pub ranges_max: usize,
@@ -23,12 +23,12 @@ pub struct Limits {
     pub are_bodies_taken: bool,
 }
 
-impl Limits {
+impl RequestLimits {
     /// The largest useful `headers_max`: the parser's table of lines is on the stack (32 bytes each).
     pub const HEADERS_CEILING: usize = 128;
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             head_bytes_max: 16 * 1024,

@@ -11,7 +11,7 @@ use crate::{Context, Field, Part, Refusal, Request, Response, refuse};
 
 /// A representation in memory.
 #[derive(Clone, Debug)]
-pub struct Page<'a> {
+pub struct PageBody<'a> {
     /// Its media type.
     pub content_type: &'static str,
     /// Its entity tag, with quotes; its encodings have the same tag with the encoding's name added. None: it is generated for each answer.
@@ -28,7 +28,7 @@ pub struct Page<'a> {
     pub gzip: Option<&'static [u8]>,
 }
 
-impl Page<'_> {
+impl PageBody<'_> {
     /// The smallest form that the client accepts: the coding's name and the bytes. None: the unencoded body.
     fn encoded_for(&self, request: &Request) -> Option<(&'static str, &'static [u8])> {
         let forms = [("br", self.brotli), ("gzip", self.gzip)];
@@ -39,7 +39,7 @@ impl Page<'_> {
 }
 
 /// Answers with `page`: 200, 304 or 412 for GET and HEAD, 405 otherwise.
-pub fn respond_page(request: &Request, page: Page<'_>, context: &Context<'_>) -> Response {
+pub fn respond_page(request: &Request, page: PageBody<'_>, context: &Context<'_>) -> Response {
     if !request.method.reads() {
         return refuse(Refusal::MethodNotAllowed, request, context);
     }
@@ -73,7 +73,7 @@ pub fn respond_page(request: &Request, page: Page<'_>, context: &Context<'_>) ->
 fn head(
     status: u16,
     request: &Request,
-    page: &Page<'_>,
+    page: &PageBody<'_>,
     etag: Option<&str>,
     context: &Context<'_>,
 ) -> Head {
@@ -111,10 +111,10 @@ fn is_zero_weight(parameter: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HttpDate, Limits, Parse, parse};
+    use crate::{HttpDate, Parse, RequestLimits, parse};
 
-    fn page() -> Page<'static> {
-        Page {
+    fn page() -> PageBody<'static> {
+        PageBody {
             content_type: "text/html; charset=utf-8",
             etag: Some("\"a\""),
             cache_control: "no-cache",
@@ -125,8 +125,8 @@ mod tests {
         }
     }
 
-    fn answer(request: &str, page: Page<'_>) -> Response {
-        let limits = Limits::default();
+    fn answer(request: &str, page: PageBody<'_>) -> Response {
+        let limits = RequestLimits::default();
         let head = format!("{request}Host: h\r\n\r\n");
         let Ok(Parse::Complete { request, .. }) = parse(head.as_bytes(), &limits) else {
             panic!("{head:?}")
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_page_that_is_made_anew_has_no_tag_and_no_copy_of_it_is_current() {
-        let live = || Page { etag: None, brotli: None, gzip: None, ..page() };
+        let live = || PageBody { etag: None, brotli: None, gzip: None, ..page() };
         for line in [
             "If-None-Match: \"now\"\r\n",
             "If-Modified-Since: Thu, 01 Jan 2099 00:00:00 GMT\r\n",

@@ -1,12 +1,12 @@
 //! Tables of answers; `tests/ranges.rs` compares bodies with a reference model.
 
 use super::*;
-use crate::{Cors, FieldLines, HttpDate, Limits, Parse, parse};
+use crate::{Cors, FieldLines, HttpDate, Parse, RequestLimits, parse};
 
 const MODIFIED: u64 = 784_111_777;
 
 struct Case {
-    limits: Limits,
+    limits: RequestLimits,
     date: HttpDate,
     cors: Cors,
     closing: bool,
@@ -18,7 +18,7 @@ impl Default for Case {
     fn default() -> Self {
         let date = HttpDate::new(MODIFIED + 60);
         Self {
-            limits: Limits::default(),
+            limits: RequestLimits::default(),
             date,
             cors: Cors::SameOrigin,
             closing: false,

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::Limits;
+use crate::RequestLimits;
 use crate::fields::split_list;
 
 /// A gap of up to this many bytes between two ranges is cheaper to send than to leave out. A part of a multipart answer
@@ -43,7 +43,7 @@ enum Spec {
 }
 
 /// Applies a Range header's value to a file of `size_bytes`.
-pub(crate) fn select(value: &[u8], size_bytes: u64, limits: &Limits) -> Selection {
+pub(crate) fn select(value: &[u8], size_bytes: u64, limits: &RequestLimits) -> Selection {
     let Some(list) = byte_ranges(value) else { return Selection::Whole };
     let mut ranges = Vec::new();
     let mut spec_count = 0;
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn selected(value: &str, size_bytes: u64) -> Selection {
-        select(value.as_bytes(), size_bytes, &Limits::default())
+        select(value.as_bytes(), size_bytes, &RequestLimits::default())
     }
 
     #[track_caller]
@@ -249,7 +249,7 @@ mod tests {
         };
         assert_ranges(&value(64), 1000, &[0..127]);
         assert_eq!(selected(&value(65), 1000), Selection::Whole);
-        let none = Limits { ranges_max: 0, ..Limits::default() };
+        let none = RequestLimits { ranges_max: 0, ..RequestLimits::default() };
         assert_eq!(select(b"bytes=0-0", 10, &none), Selection::Whole);
     }
 

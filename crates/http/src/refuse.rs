@@ -122,12 +122,12 @@ pub fn looks_like_http(first_bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HttpDate, Limits, Parse, parse};
+    use crate::{HttpDate, Parse, RequestLimits, parse};
 
     /// An unknown request.
     const NOTHING: RefusedRequest<'_> = RefusedRequest::Unparsed(b"");
 
-    fn request(head: &str, limits: &Limits) -> Request {
+    fn request(head: &str, limits: &RequestLimits) -> Request {
         match parse(head.as_bytes(), limits) {
             Ok(Parse::Complete { request, .. }) => request,
             other => panic!("{head:?} gave {other:?}"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     fn with_context<T>(cors: Cors, run: impl FnOnce(&Context<'_>) -> T) -> T {
-        let (date, limits) = (HttpDate::new(0), Limits::default());
+        let (date, limits) = (HttpDate::new(0), RequestLimits::default());
         run(&Context { cors, ..Context::new(&date, &limits) })
     }
 
@@ -178,7 +178,7 @@ mod tests {
             Refusal::BadGateway,
             Refusal::GatewayTimeout,
         ];
-        let limits = Limits::default();
+        let limits = RequestLimits::default();
         let asked = request("GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &limits);
         for refusal in Reject::ALL.into_iter().map(Refusal::Reject).chain(others) {
             let answer = with_context(Cors::AnyOrigin, |context| refuse(refusal, &asked, context));
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_refused_head_request_has_the_length_but_not_the_text() {
-        let limits = Limits::default();
+        let limits = RequestLimits::default();
         let asked = request("HEAD /a HTTP/1.1\r\nHost: h\r\n\r\n", &limits);
         let answer =
             with_context(Cors::SameOrigin, |context| refuse(Refusal::NotFound, &asked, context));
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn options_is_a_preflight_only_where_other_origins_may_read() {
-        let limits = Limits::default();
+        let limits = RequestLimits::default();
         let asked = request("OPTIONS * HTTP/1.1\r\nHost: h\r\nOrigin: https://a\r\n\r\n", &limits);
         let closed = text(&with_context(Cors::SameOrigin, |context| options(&asked, context)));
         assert!(

@@ -13,7 +13,7 @@ use httparse::{Header, Status};
 use crate::fields::{Field, Fields, Span, elements, values};
 use crate::target::{Target, is_host, parse_target, split_authority};
 use crate::version::{self, Word};
-use crate::{BodyFraming, Limits, Reject, Resource};
+use crate::{BodyFraming, Reject, RequestLimits, Resource};
 
 /// Empty lines skipped before a request line (RFC 9112 section 2.2 asks for at least one).
 const LEADING_LINE_ENDS_MAX: usize = 4;
@@ -126,7 +126,7 @@ pub struct Request {
     pub resource: Resource,
     /// Set if the client wants to keep the connection open (RFC 9112 section 9.3).
     pub keep_alive: bool,
-    /// The framing of the body after the head; at most [`Limits::body_drain_bytes_max`] if its length is known.
+    /// The framing of the body after the head; at most [`RequestLimits::body_drain_bytes_max`] if its length is known.
     pub body: BodyFraming,
     text: Box<[u8]>,
     target: Span,
@@ -162,7 +162,7 @@ impl Request {
 /// # Errors
 /// Why the head is refused, as soon as that is certain, even while it is incomplete. Answer with [`crate::refuse`] and
 /// close.
-pub fn parse(buf: &[u8], limits: &Limits) -> Result<Parse, Reject> {
+pub fn parse(buf: &[u8], limits: &RequestLimits) -> Result<Parse, Reject> {
     // Bytes beyond the limit are ignored: a head that is incomplete at the limit is too large.
     let window = &buf[..buf.len().min(limits.head_bytes_max)];
     let skipped_bytes = leading_line_ends(window)?;
@@ -176,9 +176,9 @@ pub fn parse(buf: &[u8], limits: &Limits) -> Result<Parse, Reject> {
 }
 
 /// Parses the head that begins with its request line at the start of `rest`.
-fn parse_lines(rest: &[u8], limits: &Limits) -> Result<Parse, Reject> {
-    let mut lines = [MaybeUninit::uninit(); Limits::HEADERS_CEILING];
-    let lines = &mut lines[..limits.headers_max.min(Limits::HEADERS_CEILING)];
+fn parse_lines(rest: &[u8], limits: &RequestLimits) -> Result<Parse, Reject> {
+    let mut lines = [MaybeUninit::uninit(); RequestLimits::HEADERS_CEILING];
+    let lines = &mut lines[..limits.headers_max.min(RequestLimits::HEADERS_CEILING)];
     let mut raw = httparse::Request::new(&mut []);
     let outcome = raw.parse_with_uninit_headers(rest, lines);
     check_request_line_length(&raw, rest, limits)?;
@@ -231,7 +231,7 @@ fn leading_line_ends(buf: &[u8]) -> Result<usize, Reject> {
 fn check_request_line_length(
     raw: &httparse::Request<'_, '_>,
     rest: &[u8],
-    limits: &Limits,
+    limits: &RequestLimits,
 ) -> Result<(), Reject> {
     // `httparse` reports a word only once the space after it has arrived; until then, count the bytes that may belong to it.
     let leading_bytes = |bytes: &[u8], belongs: fn(u8) -> bool| {
@@ -268,7 +268,11 @@ fn reject_of(error: httparse::Error) -> Reject {
     }
 }
 
-fn build(raw: &httparse::Request<'_, '_>, head: &[u8], limits: &Limits) -> Result<Request, Reject> {
+fn build(
+    raw: &httparse::Request<'_, '_>,
+    head: &[u8],
+    limits: &RequestLimits,
+) -> Result<Request, Reject> {
     let (Some(token), Some(target_text)) = (raw.method, raw.path) else {
         return Err(Reject::BadRequestLine);
     };
@@ -330,7 +334,7 @@ fn check_body_wanted(
     version: Version,
     body: BodyFraming,
     headers: &[Header<'_>],
-    limits: &Limits,
+    limits: &RequestLimits,
 ) -> Result<(), Reject> {
     if limits.are_bodies_taken {
         let is_met = |expectation: &[u8]| expectation.eq_ignore_ascii_case(b"100-continue");

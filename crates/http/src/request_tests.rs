@@ -3,7 +3,7 @@
 use super::*;
 
 fn parse_default(head: &str) -> Result<Parse, Reject> {
-    parse(head.as_bytes(), &Limits::default())
+    parse(head.as_bytes(), &RequestLimits::default())
 }
 
 #[track_caller]
@@ -229,7 +229,7 @@ fn a_few_empty_lines_may_come_first() {
 
 #[test]
 fn a_head_over_its_limit_is_refused_whole_or_partial() {
-    let limits = Limits { head_bytes_max: 64, ..Limits::default() };
+    let limits = RequestLimits { head_bytes_max: 64, ..RequestLimits::default() };
     let fits = format!("GET / HTTP/1.1\r\nHost: h\r\nA: {}\r\n\r\n", "x".repeat(32));
     assert_eq!(fits.len(), 64);
     assert!(matches!(parse(fits.as_bytes(), &limits), Ok(Parse::Complete { consumed: 64, .. })));
@@ -241,7 +241,7 @@ fn a_head_over_its_limit_is_refused_whole_or_partial() {
 
 #[test]
 fn a_target_over_its_limit_is_refused_before_its_line_ends() {
-    let limits = Limits { uri_bytes_max: 10, ..Limits::default() };
+    let limits = RequestLimits { uri_bytes_max: 10, ..RequestLimits::default() };
     assert_eq!(parse(b"GET /23456789a", &limits), Ok(Parse::Partial));
     assert_eq!(parse(b"GET /23456789ab", &limits), Err(Reject::UriTooLong));
     assert_eq!(
@@ -257,11 +257,11 @@ fn a_target_over_its_limit_is_refused_before_its_line_ends() {
 #[test]
 fn too_many_header_lines_are_refused() {
     let lines = |count: usize| get_with(&"A: b\r\n".repeat(count - 1));
-    let limits = Limits { headers_max: 5, ..Limits::default() };
+    let limits = RequestLimits { headers_max: 5, ..RequestLimits::default() };
     assert!(matches!(parse(lines(5).as_bytes(), &limits), Ok(Parse::Complete { .. })));
     assert_eq!(parse(lines(6).as_bytes(), &limits), Err(Reject::HeadTooLarge));
-    let unbounded = Limits { headers_max: usize::MAX, ..Limits::default() };
-    let ceiling = Limits::HEADERS_CEILING;
+    let unbounded = RequestLimits { headers_max: usize::MAX, ..RequestLimits::default() };
+    let ceiling = RequestLimits::HEADERS_CEILING;
     assert!(matches!(parse(lines(ceiling).as_bytes(), &unbounded), Ok(Parse::Complete { .. })));
     assert_eq!(parse(lines(ceiling + 1).as_bytes(), &unbounded), Err(Reject::HeadTooLarge));
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{FieldLines, HttpDate, Limits, Method, Request, Version};
+use crate::{FieldLines, HttpDate, Method, Request, RequestLimits, Version};
 
 /// The pages of other origins that may read answers (Fetch, CORS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Context<'a> {
     /// The current time; making it once a second is enough.
     pub date: &'a HttpDate,
     /// The limits that the request was parsed with.
-    pub limits: &'a Limits,
+    pub limits: &'a RequestLimits,
     /// `Server` header; visible ASCII.
     pub server: &'a str,
     /// `Cache-Control` for files; visible ASCII.
@@ -43,7 +43,7 @@ pub struct Context<'a> {
 impl<'a> Context<'a> {
     /// With `Server: fullbore`, no CORS, and `Cache-Control: no-cache`: caches may keep files but must revalidate them. That is always right and
     /// costs a 304. Libraries whose files never change should set another value.
-    pub fn new(date: &'a HttpDate, limits: &'a Limits) -> Self {
+    pub fn new(date: &'a HttpDate, limits: &'a RequestLimits) -> Self {
         Self {
             date,
             limits,

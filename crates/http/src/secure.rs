@@ -60,10 +60,10 @@ pub fn whole_answer<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, Parse, parse};
+    use crate::{Parse, RequestLimits, parse};
 
     fn request(text: &str) -> Request {
-        match parse(text.as_bytes(), &Limits::default()) {
+        match parse(text.as_bytes(), &RequestLimits::default()) {
             Ok(Parse::Complete { request, .. }) => request,
             other => panic!("{text}: {other:?}"),
         }

@@ -1,15 +1,16 @@
 //! Properties of parsing: arbitrary bytes, cut and concatenated heads and bodies, and paths that try to escape.
 
 use fullbore_http::{
-    BodyDrain, BodyFraming, BodyProgress, Context, Entity, HttpDate, Limits, Parse, Refusal,
-    RefusedRequest, Reject, Request, Resource, looks_like_http, parse, refuse, respond,
+    BodyDrain, BodyFraming, BodyProgress, Context, Entity, HttpDate, Parse, Refusal,
+    RefusedRequest, Reject, Request, RequestLimits, Resource, looks_like_http, parse, refuse,
+    respond,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 /// Takes whole requests and their bodies from the front of `bytes`, as a session would.
-fn parse_all(mut bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, Reject> {
+fn parse_all(mut bytes: &[u8], limits: &RequestLimits) -> Result<Vec<Request>, Reject> {
     let mut requests = Vec::new();
     while let Parse::Complete { request, consumed } = parse(bytes, limits)? {
         bytes = &bytes[consumed..];
@@ -111,7 +112,7 @@ proptest! {
         bytes in prop_oneof![vec(any::<u8>(), 0..200), almost_http()],
         size_bytes in any::<u64>(),
     ) {
-        let limits = Limits { head_bytes_max: 256, uri_bytes_max: 64, headers_max: 8, ..Limits::default() };
+        let limits = RequestLimits { head_bytes_max: 256, uri_bytes_max: 64, headers_max: 8, ..RequestLimits::default() };
         let date = HttpDate::new(1);
         let context = Context::new(&date, &limits);
         let entity = Entity { size_bytes, modified_unix_seconds: Some(0), date_is_strong: true, etag: "\"e\"", content_type: "video/mp4", age_seconds: None };
@@ -134,7 +135,7 @@ proptest! {
 
     #[test]
     fn a_cut_head_is_partial_and_then_the_same(message in message()) {
-        let limits = Limits::default();
+        let limits = RequestLimits::default();
         let whole = parse(&message, &limits);
         let Ok(Parse::Complete { consumed, .. }) = &whole else { return Err(TestCaseError::fail("not whole")) };
         for cut in 0..*consumed {
@@ -145,7 +146,7 @@ proptest! {
 
     #[test]
     fn an_answer_does_not_depend_on_how_the_bytes_were_cut(bytes in almost_http()) {
-        let limits = Limits { head_bytes_max: 60, uri_bytes_max: 12, headers_max: 3, ..Limits::default() };
+        let limits = RequestLimits { head_bytes_max: 60, uri_bytes_max: 12, headers_max: 3, ..RequestLimits::default() };
         let whole = parse(&bytes, &limits);
         for cut in 0..bytes.len() {
             let early = parse(&bytes[..cut], &limits);
@@ -155,7 +156,7 @@ proptest! {
 
     #[test]
     fn pipelined_messages_are_the_same_as_single_ones(messages in vec(message(), 1..6)) {
-        let limits = Limits::default();
+        let limits = RequestLimits::default();
         let mut single = Vec::new();
         for message in &messages {
             single.extend(parse_all(message, &limits));
@@ -179,7 +180,7 @@ proptest! {
         let body_bytes = body.len();
         body.extend_from_slice(b"GET / HTTP/1.1\r\n");
 
-        let mut drain = BodyDrain::new(BodyFraming::Chunked, &Limits::default());
+        let mut drain = BodyDrain::new(BodyFraming::Chunked, &RequestLimits::default());
         let mut read = 0;
         for bytes in body.chunks(read_bytes) {
             match drain.advance(bytes) {
@@ -198,7 +199,7 @@ proptest! {
     fn arbitrary_chunks_never_panic_nor_exceed_the_limit(
         bytes in prop_oneof![vec(any::<u8>(), 0..100), vec(select(b"01fF;\r\n x".to_vec()), 0..100)],
     ) {
-        let limits = Limits { body_drain_bytes_max: 32, ..Limits::default() };
+        let limits = RequestLimits { body_drain_bytes_max: 32, ..RequestLimits::default() };
         let mut drain = BodyDrain::new(BodyFraming::Chunked, &limits);
         let outcome = drain.advance(&bytes);
         let read = match outcome {
@@ -226,7 +227,7 @@ proptest! {
     ) {
         let prefix = if absolute { "" } else { "/" };
         let head = format!("GET {prefix}{} HTTP/1.1\r\nHost: h\r\n\r\n", pieces.concat());
-        if let Ok(Parse::Complete { request, .. }) = parse(head.as_bytes(), &Limits::default()) {
+        if let Ok(Parse::Complete { request, .. }) = parse(head.as_bytes(), &RequestLimits::default()) {
             let (Resource::File(path) | Resource::Directory(path) | Resource::Reserved(path)) = request.resource else {
                 return Ok(());
             };

@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use fullbore_http::{Context, Entity, HttpDate, Limits, Parse, Part, Response, parse, respond};
+use fullbore_http::{
+    Context, Entity, HttpDate, Parse, Part, RequestLimits, Response, parse, respond,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -62,8 +64,11 @@ fn spec() -> impl Strategy<Value = Spec> {
 fn answer(specs: &[Spec], size: u64) -> Response {
     let list: Vec<_> = specs.iter().map(Spec::text).collect();
     let head = format!("GET /a HTTP/1.1\r\nHost: h\r\nRange: bytes={}\r\n\r\n", list.join(","));
-    let limits =
-        Limits { ranges_max: RANGES_MAX, small_ranges_max: SMALL_RANGES_MAX, ..Limits::default() };
+    let limits = RequestLimits {
+        ranges_max: RANGES_MAX,
+        small_ranges_max: SMALL_RANGES_MAX,
+        ..RequestLimits::default()
+    };
     let date = HttpDate::new(1_000);
     let Ok(Parse::Complete { request, .. }) = parse(head.as_bytes(), &limits) else {
         panic!("{head:?}")

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_rustls::server::TlsStream;
 
-use crate::handshakes::{Door, Handshakes, Welcomed};
+use crate::handshakes::{AcceptPolicy, Authorized, Handshakes};
 use crate::{NodeCertificate, NodeStanding, RefusalLog, RefusalReason, Register, now_unix_seconds};
 
 /// How often open connections are checked: a revocation takes effect within this time.
@@ -125,12 +125,18 @@ impl Acceptor {
         let open = Arc::new(OpenNodes::default());
         let sweeper = sweep(Arc::clone(&open), register, Arc::clone(&refusals));
         let wrong_purpose = RefusalReason::NotANode;
-        let of_welcome = bounds.clone();
-        let welcome = move |stream: &TlsStream<TcpStream>, address, place: &mut HeldPlace| {
-            welcome(stream, address, place, &of_welcome, &open)
+        let of_authorize = bounds.clone();
+        let authorize = move |stream: &TlsStream<TcpStream>, address, place: &mut HeldPlace| {
+            authorize(stream, address, place, &of_authorize, &open)
         };
-        let door = Door { places, bounds, refusals, welcome: Box::new(welcome), wrong_purpose };
-        let handshakes = Handshakes::start(listener, config, door)?;
+        let policy = AcceptPolicy {
+            places,
+            bounds,
+            refusals,
+            authorize: Box::new(authorize),
+            wrong_purpose,
+        };
+        let handshakes = Handshakes::start(listener, config, policy)?;
         Ok(Self { handshakes, sweeper: tokio::spawn(sweeper) })
     }
 }
@@ -225,20 +231,20 @@ impl Caller {
     }
 }
 
-fn welcome(
+fn authorize(
     stream: &TlsStream<TcpStream>,
     address: SocketAddr,
     place: &mut HeldPlace,
     bounds: &AcceptBounds,
     open: &OpenNodes,
-) -> Result<Welcomed<Caller>, RefusalReason> {
+) -> Result<Authorized<Caller>, RefusalReason> {
     let chain = stream.get_ref().1.peer_certificates();
     let Some(own) = chain.and_then(<[_]>::first) else {
         let caller = Caller { address, peer: None };
-        return Ok(Welcomed { caller, life_max: Some(bounds.stranger_max) });
+        return Ok(Authorized { caller, life_max: Some(bounds.stranger_max) });
     };
     let peer = Arc::new(NodeCertificate::read(own).map_err(|_| RefusalReason::NotANode)?);
     place.belongs_to(peer.node.as_str(), bounds.connections_per_node_max);
     open.add(&peer, place.ender());
-    Ok(Welcomed { caller: Caller { address, peer: Some(peer) }, life_max: None })
+    Ok(Authorized { caller: Caller { address, peer: Some(peer) }, life_max: None })
 }

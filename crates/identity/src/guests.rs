@@ -10,7 +10,7 @@ use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::server::TlsStream;
 
-use crate::handshakes::{Door, Handshakes, Welcomed};
+use crate::handshakes::{AcceptPolicy, Authorized, Handshakes};
 use crate::{AcceptBounds, OperatorCertificate, RefusalLog, RefusalReason};
 
 /// The sender of a request. Handlers get it as `ConnectInfo<Guest>`.
@@ -57,8 +57,14 @@ impl GuestListener {
         bounds: AcceptBounds,
     ) -> io::Result<Self> {
         let wrong_purpose = RefusalReason::NotAnOperator;
-        let door = Door { places, bounds, refusals, welcome: Box::new(welcome), wrong_purpose };
-        Handshakes::start(listener, config, door).map(Self)
+        let policy = AcceptPolicy {
+            places,
+            bounds,
+            refusals,
+            authorize: Box::new(authorize),
+            wrong_purpose,
+        };
+        Handshakes::start(listener, config, policy).map(Self)
     }
 }
 
@@ -75,11 +81,11 @@ impl Accept for GuestListener {
     }
 }
 
-fn welcome(
+fn authorize(
     stream: &TlsStream<TcpStream>,
     address: SocketAddr,
     _place: &mut HeldPlace,
-) -> Result<Welcomed<Guest>, RefusalReason> {
+) -> Result<Authorized<Guest>, RefusalReason> {
     let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
     let operator = match shown {
         None => None,
@@ -87,5 +93,5 @@ fn welcome(
             Some(Arc::new(OperatorCertificate::read(own).ok_or(RefusalReason::NotAnOperator)?))
         }
     };
-    Ok(Welcomed { caller: Guest { address, operator }, life_max: None })
+    Ok(Authorized { caller: Guest { address, operator }, life_max: None })
 }

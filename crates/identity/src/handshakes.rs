@@ -21,24 +21,28 @@ use crate::{RefusalLog, RefusalReason, plain_http};
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Admission rules of a listener.
-pub(crate) struct Door<C> {
+pub(crate) struct AcceptPolicy<C> {
     pub(crate) places: Arc<Places>,
     pub(crate) bounds: AcceptBounds,
     pub(crate) refusals: Arc<RefusalLog>,
     /// Identifies the peer of a connection with a completed handshake.
-    pub(crate) welcome: Welcome<C>,
+    pub(crate) authorize: Authorize<C>,
     /// The refusal reason of a certificate for another purpose.
     pub(crate) wrong_purpose: RefusalReason,
 }
 
 /// The peer, and the longest duration of its connection.
-pub(crate) struct Welcomed<C> {
+pub(crate) struct Authorized<C> {
     pub(crate) caller: C,
     pub(crate) life_max: Option<Duration>,
 }
 
-pub(crate) type Welcome<C> = Box<
-    dyn Fn(&TlsStream<TcpStream>, SocketAddr, &mut HeldPlace) -> Result<Welcomed<C>, RefusalReason>
+pub(crate) type Authorize<C> = Box<
+    dyn Fn(
+            &TlsStream<TcpStream>,
+            SocketAddr,
+            &mut HeldPlace,
+        ) -> Result<Authorized<C>, RefusalReason>
         + Send
         + Sync,
 >;
@@ -56,7 +60,7 @@ pub(crate) struct Handshakes<C> {
 /// State shared by all handshakes.
 struct Shared<C> {
     tls: TlsAcceptor,
-    door: Door<C>,
+    policy: AcceptPolicy<C>,
     ready: mpsc::Sender<Ready<C>>,
 }
 
@@ -68,11 +72,11 @@ impl<C: Send + 'static> Handshakes<C> {
     pub(crate) fn start(
         listener: TcpListener,
         config: Arc<ServerConfig>,
-        door: Door<C>,
+        policy: AcceptPolicy<C>,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (sender, ready) = mpsc::channel(1);
-        let shared = Shared { tls: TlsAcceptor::from(config), door, ready: sender };
+        let shared = Shared { tls: TlsAcceptor::from(config), policy, ready: sender };
         let task = tokio::spawn(accept(listener, Arc::new(shared)));
         Ok(Self { ready, address, task })
     }
@@ -106,8 +110,8 @@ async fn accept<C: Send + 'static>(listener: TcpListener, shared: Arc<Shared<C>>
                 continue;
             }
         };
-        let Some(place) = shared.door.places.enter(address.ip()) else {
-            shared.door.refusals.refuse(RefusalReason::TooManyConnections, &address);
+        let Some(place) = shared.policy.places.enter(address.ip()) else {
+            shared.policy.refusals.refuse(RefusalReason::TooManyConnections, &address);
             continue;
         };
         let shared = Arc::clone(&shared);
@@ -115,7 +119,7 @@ async fn accept<C: Send + 'static>(listener: TcpListener, shared: Arc<Shared<C>>
             match shake_hands(&shared, stream, address, place).await {
                 // A closed receiver means that the gateway is about to stop.
                 Ok(connection) => drop(shared.ready.send(connection).await),
-                Err(reason) => shared.door.refusals.refuse(reason, &address),
+                Err(reason) => shared.policy.refusals.refuse(reason, &address),
             }
         });
     }
@@ -127,7 +131,7 @@ async fn shake_hands<C>(
     address: SocketAddr,
     mut place: HeldPlace,
 ) -> Result<Ready<C>, RefusalReason> {
-    let Door { bounds, welcome, wrong_purpose, .. } = &shared.door;
+    let AcceptPolicy { bounds, authorize, wrong_purpose, .. } = &shared.policy;
     // Answers are small, and must not be delayed.
     let _ = stream.set_nodelay(true);
     let handshake = async {
@@ -143,7 +147,7 @@ async fn shake_hands<C>(
         }
         () = place.ended() => return Err(RefusalReason::TooManyConnections),
     };
-    let Welcomed { caller, life_max } = welcome(&stream, address, &mut place)?;
+    let Authorized { caller, life_max } = authorize(&stream, address, &mut place)?;
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
     Ok(Accepted { stream, caller, place, protocol, life_max })

@@ -116,7 +116,7 @@ pub struct Used {
 
 /// How a machine may join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WayIn {
+pub enum JoinKind {
     /// For the first time.
     First,
     /// The same machine with the same key asks again, because the answer got lost. It gets another certificate.
@@ -133,7 +133,7 @@ impl Invitation {
         token: &InvitationToken,
         request: &SigningRequest,
         now_unix_seconds: u64,
-    ) -> Result<WayIn, RefusalReason> {
+    ) -> Result<JoinKind, RefusalReason> {
         let (sent, own) = (token.digest(), self.digest);
         verify_slices_are_equal(sent.as_bytes(), own.as_bytes())
             .map_err(|_| RefusalReason::TokenUnknown)?;
@@ -144,9 +144,9 @@ impl Invitation {
             return Err(RefusalReason::TokenForOther);
         }
         match &self.used {
-            None => Ok(WayIn::First),
+            None => Ok(JoinKind::First),
             Some(used) if used.node == *request.node() && used.key == request.key() => {
-                Ok(WayIn::Again)
+                Ok(JoinKind::Again)
             }
             Some(_) => Err(RefusalReason::TokenUsed),
         }
@@ -192,14 +192,14 @@ mod tests {
     fn a_token_works_once_and_for_its_time() {
         let (invitation, token) = drawn(None);
         let box_1 = request("node-1");
-        assert_eq!(invitation.check(&token, &box_1, NOW), Ok(WayIn::First));
-        assert_eq!(invitation.check(&token, &box_1, NOW + 3599), Ok(WayIn::First));
+        assert_eq!(invitation.check(&token, &box_1, NOW), Ok(JoinKind::First));
+        assert_eq!(invitation.check(&token, &box_1, NOW + 3599), Ok(JoinKind::First));
         assert_eq!(invitation.check(&token, &box_1, NOW + 3600), Err(RefusalReason::TokenExpired));
         let used = used_by(invitation, &box_1);
         assert_eq!(used.check(&token, &request("node-2"), NOW), Err(RefusalReason::TokenUsed));
         // The same name is not enough: it may be a thief, or another machine.
         assert_eq!(used.check(&token, &request("node-1"), NOW), Err(RefusalReason::TokenUsed));
-        assert_eq!(used.check(&token, &box_1, NOW), Ok(WayIn::Again));
+        assert_eq!(used.check(&token, &box_1, NOW), Ok(JoinKind::Again));
         assert_eq!(used.check(&token, &box_1, NOW + 3600), Err(RefusalReason::TokenExpired));
     }
 
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn an_invitation_for_a_name_is_for_no_other() {
         let (invitation, token) = drawn(Some(name("node-1")));
-        assert_eq!(invitation.check(&token, &request("node-1"), NOW), Ok(WayIn::First));
+        assert_eq!(invitation.check(&token, &request("node-1"), NOW), Ok(JoinKind::First));
         assert_eq!(
             invitation.check(&token, &request("node-2"), NOW),
             Err(RefusalReason::TokenForOther)

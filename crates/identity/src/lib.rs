@@ -30,7 +30,7 @@ pub use authority::{Authority, AuthorityError, GatewayPair, Issued, NODE_LIFETIM
 pub use certificate::{BadCertificate, NodeCertificate};
 pub use credentials::{Credentials, CredentialsError};
 pub use guests::{Guest, GuestListener, guest_bounds};
-pub use invitation::{BadToken, Invitation, InvitationToken, Used, WayIn, join_command};
+pub use invitation::{BadToken, Invitation, InvitationToken, JoinKind, Used, join_command};
 pub use operator::{BadOperatorAuthority, OperatorAuthority, OperatorCertificate};
 pub use reason::RefusalReason;
 pub use refusals::RefusalLog;

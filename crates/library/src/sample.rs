@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use catalog::TitleName;
 use rustix::fs::{FlockOperation, flock};
 
-use crate::ingest::{self, Attempt, Bounds, IngestError, Leash, Run, Stop};
+use crate::ingest::{self, Attempt, Bounds, IngestError, Run, RunLimits, Stop};
 
 /// The name of the title's folder in the sample library.
 pub const TITLE: &str = "sample";
@@ -151,10 +151,10 @@ fn make(
     arguments.push(FILM.into());
     let captions = File::open(&captions).attempt("open", &captions)?;
     let bounds = Bounds::default();
-    let leash = Leash { stop: &stop, bounds: &bounds, output: (work, FILM_BYTES_MAX) };
+    let limits = RunLimits { stop: &stop, bounds: &bounds, output: (work, FILM_BYTES_MAX) };
     let film = Some(&captions);
     Run { making: "a sample film", film, folder: work, arguments: &arguments }
-        .run(&leash, |_| {})?;
+        .run(&limits, |_| {})?;
     let told = |heard| progress(Progress::Ingest(heard));
     ingest::ingest(&work.join(FILM), library, name, &recipe.options(), &stop, told).map(drop)
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use catalog::{Entry, Form, TitleName, titles};
+use catalog::{Form, LibraryEntry, TitleName, titles};
 use fullbore_library::sample::{Progress, Recipe, TITLE, ensure_recipe, ensure_title};
 use fullbore_library::{Ladder, Rung, ingest};
 use tempfile::TempDir;
@@ -51,7 +51,7 @@ fn decode(manifest: &Path) -> String {
     said(command.args(["-map", "0:v", "-map", "0:a", "-f", "null", "-progress", "pipe:1", "-"]))
 }
 
-fn entry(library: &Path) -> Entry {
+fn entry(library: &Path) -> LibraryEntry {
     let mut listing = catalog::list(library).expect("a readable library");
     listing.entries.pop().expect("a title with a record")
 }

@@ -5,7 +5,7 @@
 //! answers it with the refusal, so refusals are sent in order after responses to earlier requests, and the connection closes after them.
 //! Bytes after a refused head are never read as a request.
 
-use http::{BodyFraming, Limits, Method, Parse, Reject, Request};
+use http::{BodyFraming, Method, Parse, Reject, Request, RequestLimits};
 
 use crate::bounds::Bodies;
 use crate::refused::ListenerRefusal;
@@ -19,7 +19,7 @@ pub(crate) const HEAD_QUERY: &str = "head";
 /// The framing of one connection.
 #[derive(Debug)]
 pub(crate) struct Framing {
-    limits: Limits,
+    limits: RequestLimits,
     bodies: Bodies,
     /// Bytes of an incomplete head, or bytes after the last request.
     input: Vec<u8>,
@@ -43,8 +43,10 @@ pub(crate) enum Phase {
 impl Framing {
     pub(crate) fn new(bodies: Bodies) -> Self {
         let limits = match bodies {
-            Bodies::None => Limits { body_drain_bytes_max: 0, ..Limits::default() },
-            Bodies::OfKnownLength => Limits { are_bodies_taken: true, ..Limits::default() },
+            Bodies::None => RequestLimits { body_drain_bytes_max: 0, ..RequestLimits::default() },
+            Bodies::OfKnownLength => {
+                RequestLimits { are_bodies_taken: true, ..RequestLimits::default() }
+            }
         };
         Self {
             limits,

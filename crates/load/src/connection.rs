@@ -38,7 +38,7 @@ const WAKE_PATIENCE: Duration = Duration::from_millis(20);
 
 /// The server to connect to.
 #[derive(Clone, Debug)]
-pub struct Endpoint {
+pub struct ServerEndpoint {
     /// The server's address.
     pub address: SocketAddr,
     /// Its host name without a port, which its certificate must contain.
@@ -110,7 +110,10 @@ impl Connection {
     ///
     /// # Errors
     /// See [`Failure`].
-    pub async fn open(endpoint: &Endpoint, options: &ConnectionOptions) -> Result<Self, Failure> {
+    pub async fn open(
+        endpoint: &ServerEndpoint,
+        options: &ConnectionOptions,
+    ) -> Result<Self, Failure> {
         let ConnectionOptions { patience, receive_buffer_bytes, resume, source, .. } = *options;
         let deadline = Instant::now() + patience;
         let how = ConnectOptions { receive_buffer_bytes, source };

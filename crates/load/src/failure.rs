@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io;
 
-use crypt::{HandshakeError, OpenError};
+use crypt::{HandshakeError, OpenRecordError};
 
 /// Why a connection could not be made, or did not deliver what was requested.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum Failure {
     /// The response is not HTTP/1.1, or has a form that cannot be measured; with the reason.
     BadResponse(&'static str),
     /// A record from the server was rejected.
-    Record(OpenError),
+    Record(OpenRecordError),
     /// Our own keys have encrypted as much as they may: 2^24 requests on one connection.
     KeysExhausted,
     /// Any other error of a socket; with its number.
@@ -145,8 +145,8 @@ impl From<HandshakeError> for Failure {
     }
 }
 
-impl From<OpenError> for Failure {
-    fn from(error: OpenError) -> Self {
+impl From<OpenRecordError> for Failure {
+    fn from(error: OpenRecordError) -> Self {
         Self::Record(error)
     }
 }

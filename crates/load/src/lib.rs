@@ -43,7 +43,7 @@ mod walk;
 mod zipf;
 
 pub use address::address_of;
-pub use connection::{Connection, ConnectionOptions, Endpoint};
+pub use connection::{Connection, ConnectionOptions, ServerEndpoint};
 pub use crypt::client::{ClientOptions, Trust};
 pub use failure::Failure;
 pub use head::Head;

@@ -1,6 +1,6 @@
 //! A run: its threads, and how to watch, stop and await it.
 
-use crate::connection::Endpoint;
+use crate::connection::ServerEndpoint;
 use crate::crew::{self, Measured};
 use crate::film::Film;
 use crate::options::{Options, Pattern};
@@ -176,7 +176,7 @@ pub fn allow_connections(connections: usize) -> io::Result<()> {
 }
 
 /// Resolves the servers' addresses and prepares what to request from them.
-fn prepare(options: &Options) -> io::Result<(Vec<Endpoint>, Vec<Film>)> {
+fn prepare(options: &Options) -> io::Result<(Vec<ServerEndpoint>, Vec<Film>)> {
     let tls = ClientTls::load(&options.tls).map_err(io::Error::other)?;
     let mut origins: Vec<Url> = Vec::new();
     let mut endpoints = Vec::new();
@@ -200,7 +200,7 @@ fn prepare(options: &Options) -> io::Result<(Vec<Endpoint>, Vec<Film>)> {
     Ok((endpoints, films))
 }
 
-fn endpoint(url: &Url, tls: &ClientTls) -> io::Result<Endpoint> {
+fn endpoint(url: &Url, tls: &ClientTls) -> io::Result<ServerEndpoint> {
     let address = crate::address_of(url).map_err(|error| {
         let host = url.host();
         io::Error::new(
@@ -208,5 +208,9 @@ fn endpoint(url: &Url, tls: &ClientTls) -> io::Result<Endpoint> {
             format!("cannot find the address of {host}: {error}; is the name right?"),
         )
     })?;
-    Ok(Endpoint { address, host: url.host().to_owned(), tls: url.is_tls().then(|| tls.clone()) })
+    Ok(ServerEndpoint {
+        address,
+        host: url.host().to_owned(),
+        tls: url.is_tls().then(|| tls.clone()),
+    })
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crypt::client::{ClientEstablished, ClientHandshake, ClientProgress, ClientTls, Tickets};
 use crypt::{
-    Alert, CONTROL_RECORD_BYTES_MAX, Content, HEADER_BYTES, OpenError, Opened, Opener,
+    Alert, CONTROL_RECORD_BYTES_MAX, Content, HEADER_BYTES, OpenRecordError, Opened, Opener,
     PLAINTEXT_MAX, RECORD_BYTES_MAX, Sealer, SessionInfo,
 };
 use net::Socket;
@@ -198,7 +198,7 @@ impl Secured {
                     if content_type == APPLICATION_DATA && body_bytes > OPENED_BODY_BYTES_MAX =>
                 {
                     if HEADER_BYTES + body_bytes > RECORD_BYTES_MAX {
-                        return Err(OpenError::Oversized.into());
+                        return Err(OpenRecordError::Oversized.into());
                     }
                     self.walk.pass(self.opener.body_overhead());
                     self.opener.skip(1);

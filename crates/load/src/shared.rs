@@ -1,6 +1,6 @@
 //! The state that all threads of a run share.
 
-use crate::connection::Endpoint;
+use crate::connection::ServerEndpoint;
 use crate::film::Film;
 use crate::options::Options;
 use crate::popularity::Chooser;
@@ -17,7 +17,7 @@ const FAILURES_BEFORE_GIVING_UP: u64 = 50;
 pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) films: Vec<Film>,
-    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) endpoints: Vec<ServerEndpoint>,
     pub(crate) chooser: Chooser,
     pub(crate) verifier: Verifier,
     pub(crate) counters: Vec<Arc<Counters>>,

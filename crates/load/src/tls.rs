@@ -1,6 +1,6 @@
 //! How the load's connections use TLS: one set of trusted issuers, with and without resumption.
 
-use crypt::ConfigError;
+use crypt::TlsConfigError;
 use crypt::client::{self, ClientOptions};
 
 /// What to offer to servers, and which issuers to trust. Cloning is cheap; clones share the tickets.
@@ -15,7 +15,7 @@ impl ClientTls {
     ///
     /// # Errors
     /// See [`client::ClientTls::load`].
-    pub fn load(options: &ClientOptions) -> Result<Self, ConfigError> {
+    pub fn load(options: &ClientOptions) -> Result<Self, TlsConfigError> {
         let resuming = client::ClientTls::load(&ClientOptions { resume: true, ..options.clone() })?;
         let fresh = resuming.without_resumption();
         Ok(Self { resuming, fresh })

@@ -21,7 +21,7 @@ const FILE_BYTES_MAX: usize = 16 << 10;
 
 /// A limit on memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct MemoryLimit {
     /// Its name, for people.
     pub name: &'static str,
     /// Its size.
@@ -67,12 +67,12 @@ impl Headroom {
     }
 
     /// The control group with the least left; `None` if none sets a limit.
-    pub fn of_groups(&self) -> Option<Bound> {
+    pub fn of_groups(&self) -> Option<MemoryLimit> {
         self.groups.iter().filter_map(Group::bound).min_by_key(|bound| bound.left_bytes)
     }
 
     /// The resource limit with the least left; `None` if none is set.
-    pub fn of_process(&self) -> Option<Bound> {
+    pub fn of_process(&self) -> Option<MemoryLimit> {
         let limits = [Resource::As, Resource::Data].map(|limit| getrlimit(limit).current);
         if limits == [None, None] {
             return None;
@@ -86,7 +86,11 @@ impl Headroom {
         let bounds = names.into_iter().zip(limits).zip(sizes);
         bounds
             .filter_map(|((name, bytes), used)| {
-                bytes.map(|bytes| Bound { name, bytes, left_bytes: bytes.saturating_sub(used) })
+                bytes.map(|bytes| MemoryLimit {
+                    name,
+                    bytes,
+                    left_bytes: bytes.saturating_sub(used),
+                })
             })
             .min_by_key(|bound| bound.left_bytes)
     }
@@ -105,7 +109,7 @@ impl Group {
         })
     }
 
-    fn bound(&self) -> Option<Bound> {
+    fn bound(&self) -> Option<MemoryLimit> {
         let mut room = [0; FILE_BYTES_MAX];
         // "max" is no limit (version 2), and neither is more than any machine has (version 1).
         let bytes = read(&self.limit, &mut room)?.trim().parse::<u64>().ok()?;
@@ -115,7 +119,7 @@ impl Group {
         let used = read(&self.usage, &mut room)?.trim().parse::<u64>().ok()?;
         let reclaimable = page_cache_bytes(read(&self.details, &mut room)?);
         let left_bytes = bytes.saturating_sub(used.saturating_sub(reclaimable));
-        Some(Bound { name: "its control group", bytes, left_bytes })
+        Some(MemoryLimit { name: "its control group", bytes, left_bytes })
     }
 }
 
@@ -157,8 +161,8 @@ mod tests {
         }
     }
 
-    fn bound(left_bytes: u64, bytes: u64) -> Bound {
-        Bound { name: "its control group", bytes, left_bytes }
+    fn bound(left_bytes: u64, bytes: u64) -> MemoryLimit {
+        MemoryLimit { name: "its control group", bytes, left_bytes }
     }
 
     #[test]

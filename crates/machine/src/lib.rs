@@ -1,7 +1,7 @@
 //! The machine's properties that matter for serving: CPUs, caches, memory, kernel, limits, and the nodes of disks and network cards.
 //!
 //! Nearly all of it is read from the text files of `/proc` and `/sys`, below a root that tests can move; the settings of network
-//! cards ([`ethtool`]) and the route of connections ([`SealingCards`]) are queried over netlink. Nothing is measured,
+//! cards ([`ethtool`]) and the route of connections ([`TlsNics`]) are queried over netlink. Nothing is measured,
 //! and only [`raise_nofile`], [`reserve_files`], [`forbid_core_dumps`] and [`allow_core_dumps`] change anything. A file that
 //! is missing or cannot be parsed makes that one answer `None` (or the modest value its field names), never an error: a
 //! server can start without knowing the size of its caches.
@@ -10,7 +10,6 @@
 
 mod addresses;
 mod caches;
-mod cards;
 mod cgroup;
 mod core_dumps;
 mod cpus;
@@ -23,30 +22,31 @@ mod limits;
 mod link_speed;
 mod mounts;
 mod netlink;
+mod nics;
 mod nodes;
 mod pressure;
 mod reserved_pages;
 mod root;
-mod sealing_cards;
 mod socket_links;
+mod tls_nics;
 mod topology;
 
 pub use addresses::reachable_addresses;
 pub use caches::Cache;
-pub use cards::{Card, CardInterrupt};
 pub use core_dumps::{allow_core_dumps, forbid_core_dumps};
 pub use cpus::{CpuFeatures, parse_list};
 pub use disk_health::{DiskHealth, DiskLogs, KernelDiskLogs};
-pub use headroom::{Bound, Headroom};
+pub use headroom::{Headroom, MemoryLimit};
 pub use kernel::KernelVersion;
 pub use limits::{Limit, raise_nofile, reserve_files};
 pub use link_speed::LinkSpeed;
 pub use mounts::Mount;
+pub use nics::{NicDevice, NicInterrupt};
 pub use nodes::Node;
 pub use pressure::MemoryPressure;
 pub use reserved_pages::{LargePagePool, ReservedPages};
-pub use sealing_cards::{Ends, LeavesBy, SealingCards, TLS_FEATURE};
 pub use socket_links::{FabricClocks, KernelSocketLinks, LinkQuestion, LinkWidths, SocketLinks};
+pub use tls_nics::{Ends, LeavesBy, TLS_FEATURE, TlsNics};
 pub use topology::Topology;
 
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The nodes of disks and network cards, as the /sys of several kinds of machines reports them.
 
-use fullbore_machine::{Card, CardInterrupt, Mount, Topology};
+use fullbore_machine::{Mount, NicDevice, NicInterrupt, Topology};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -41,15 +41,15 @@ impl Tree {
 
     /// A disk on a PCIe device of this node.
     fn disk(&self, device: &str, name: &str, node: &str) -> String {
-        let card = format!("sys/devices/pci0000:00/0000:00:0{}.0", device.replace(':', "."));
-        self.file(&format!("{card}/numa_node"), node);
-        let folder = format!("{card}/virtio0/block/{name}");
+        let nic = format!("sys/devices/pci0000:00/0000:00:0{}.0", device.replace(':', "."));
+        self.file(&format!("{nic}/numa_node"), node);
+        let folder = format!("{nic}/virtio0/block/{name}");
         self.folder(&folder);
         self.link(&format!("sys/dev/block/{device}"), &folder);
         folder
     }
 
-    fn card(&self, name: &str, index: &str, node: &str) {
+    fn nic(&self, name: &str, index: &str, node: &str) {
         let device = format!("sys/devices/pci0000:40/0000:40:0{index}.0");
         self.file(&format!("{device}/numa_node"), node);
         let folder = format!("{device}/virtio{index}/net/{name}");
@@ -78,7 +78,7 @@ fn a_machine_that_says_nothing_has_no_nodes() {
     assert_eq!(topology.nodes(), []);
     assert_eq!(topology.distance(0, 1), None);
     assert_eq!(topology.node_of_disk(device(8, 0)), None);
-    assert_eq!(topology.cards(), []);
+    assert_eq!(topology.nics(), []);
     assert_eq!(topology.mounts_of(Path::new("/")), []);
 }
 
@@ -230,13 +230,13 @@ fn an_nvme_disk_with_several_controllers_is_where_they_are() {
 #[test]
 fn links_are_those_that_are_up_and_none_counts_twice() {
     let tree = Tree::new();
-    let up = |card: &str, speed: &str| {
-        tree.file(&format!("sys/class/net/{card}/operstate"), "up\n");
-        tree.file(&format!("sys/class/net/{card}/speed"), speed);
+    let up = |nic: &str, speed: &str| {
+        tree.file(&format!("sys/class/net/{nic}/operstate"), "up\n");
+        tree.file(&format!("sys/class/net/{nic}/speed"), speed);
     };
-    for (card, index) in [("eth0", "2"), ("eth1", "3"), ("eth2", "4"), ("eth3", "5"), ("eth4", "6")]
+    for (nic, index) in [("eth0", "2"), ("eth1", "3"), ("eth2", "4"), ("eth3", "5"), ("eth4", "6")]
     {
-        tree.card(card, index, "0");
+        tree.nic(nic, index, "0");
     }
     tree.virtual_card("lo", "1", &[]);
     tree.virtual_card("bond0", "7", &["eth1", "eth2"]);
@@ -247,25 +247,25 @@ fn links_are_those_that_are_up_and_none_counts_twice() {
         tree.link(&format!("{device}/net/{member}/master"), "sys/devices/virtual/net/bond0");
     }
     let speeds = [("eth0", "25000\n"), ("eth1", "10000\n"), ("eth2", "10000\n"), ("eth3", "-1\n")];
-    speeds.iter().for_each(|(card, speed)| up(card, speed));
+    speeds.iter().for_each(|(nic, speed)| up(nic, speed));
     up("bond0", "20000\n");
     up("eth0.7", "25000\n");
     tree.file("sys/class/net/eth4/operstate", "down\n");
     tree.file("sys/class/net/lo/operstate", "unknown\n");
     let links = tree.topology().links().into_iter();
-    let seen: Vec<_> = links.map(|link| (link.card, link.bits_per_second)).collect();
+    let seen: Vec<_> = links.map(|link| (link.nic, link.bits_per_second)).collect();
     let gigabits = |speed: u64| Some(speed * 1_000_000_000);
     let expected = [("bond0", gigabits(20)), ("eth0", gigabits(25)), ("eth3", None)];
-    assert_eq!(seen, expected.map(|(card, speed)| (card.to_owned(), speed)));
+    assert_eq!(seen, expected.map(|(nic, speed)| (nic.to_owned(), speed)));
 }
 
 #[test]
 fn cards_have_nodes_and_what_lies_on_cards_has_theirs() {
     let tree = Tree::new();
-    tree.card("eth0", "2", "0");
-    tree.card("eth1", "3", "0");
-    tree.card("eth2", "4", "1");
-    tree.card("eth3", "5", "-1");
+    tree.nic("eth0", "2", "0");
+    tree.nic("eth1", "3", "0");
+    tree.nic("eth2", "4", "1");
+    tree.nic("eth3", "5", "-1");
     tree.virtual_card("lo", "1", &[]);
     tree.virtual_card("bond0", "6", &["eth0", "eth1"]);
     tree.virtual_card("bond1", "7", &["eth1", "eth2"]);
@@ -273,9 +273,9 @@ fn cards_have_nodes_and_what_lies_on_cards_has_theirs() {
     tree.file("sys/class/net/bonding_masters", "bond0 bond1\n");
     let seen: Vec<_> = tree
         .topology()
-        .cards()
+        .nics()
         .into_iter()
-        .map(|Card { name, index, node, is_device }| (name, index, node, is_device))
+        .map(|NicDevice { name, index, node, is_device }| (name, index, node, is_device))
         .collect();
     let expected = [
         ("bond0", 6, Some(0), true),
@@ -294,7 +294,7 @@ fn cards_have_nodes_and_what_lies_on_cards_has_theirs() {
 #[test]
 fn interrupts_are_those_of_the_device_above_and_go_where_they_went_last() {
     let tree = Tree::new();
-    tree.card("eth0", "2", "0");
+    tree.nic("eth0", "2", "0");
     for number in ["24", "25", "100"] {
         tree.file(&format!("sys/devices/pci0000:40/0000:40:02.0/msi_irqs/{number}"), "msix\n");
         tree.file(&format!("proc/irq/{number}/smp_affinity_list"), "0-7\n");
@@ -302,8 +302,8 @@ fn interrupts_are_those_of_the_device_above_and_go_where_they_went_last() {
     tree.file("proc/irq/25/effective_affinity_list", "5\n");
     tree.file("proc/irq/100/effective_affinity_list", "\n");
     let expected = [
-        CardInterrupt { number: 24, cpus: (0..8).collect() },
-        CardInterrupt { number: 25, cpus: vec![5] },
+        NicInterrupt { number: 24, cpus: (0..8).collect() },
+        NicInterrupt { number: 25, cpus: vec![5] },
     ];
     assert_eq!(tree.topology().interrupts("eth0"), expected);
     assert_eq!(tree.topology().interrupts("eth9"), []);
@@ -345,6 +345,6 @@ fn this_machine_is_read_without_harm() {
     for (node, _) in topology.nodes() {
         assert_eq!(topology.distance(node, node), Some(10));
     }
-    assert!(topology.cards().iter().any(|card| card.name == "lo" && !card.is_device));
+    assert!(topology.nics().iter().any(|nic| nic.name == "lo" && !nic.is_device));
     assert!(!topology.mounts_of(Path::new("/")).is_empty());
 }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use fullbore_middlebox::frame::{self, OFFLOAD_BYTES, Offload, flow_of};
-use fullbore_middlebox::{Counters, Impairment, Link};
+use fullbore_middlebox::{Counters, Impairment, SimulatedLink};
 use rustix::event::epoll;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -34,12 +34,12 @@ pub(crate) struct Lapses {
 }
 
 /// One direction: from the port with the same number to the other.
-struct Way {
-    link: Link<Vec<u8>>,
+struct Direction {
+    link: SimulatedLink<Vec<u8>>,
     lapses: Lapses,
 }
 
-impl Way {
+impl Direction {
     fn offer(&mut self, now: Instant, flow: Option<u64>, packet: Vec<u8>, bytes: usize) {
         match flow {
             Some(flow) => self.link.offer_in_flow(now, flow, packet, bytes),
@@ -51,7 +51,7 @@ impl Way {
 /// The middlebox.
 pub(crate) struct Bridge {
     ports: [Port; 2],
-    ways: [Way; 2],
+    ways: [Direction; 2],
     /// Flows are numbered with it.
     seed: u64,
     keep_super_segments: bool,
@@ -70,8 +70,10 @@ impl Bridge {
         keep_super_segments: bool,
     ) -> io::Result<Self> {
         let [there, back] = impairments;
-        let way =
-            |impairment, seed| Way { link: Link::new(impairment, seed), lapses: Lapses::default() };
+        let way = |impairment, seed| Direction {
+            link: SimulatedLink::new(impairment, seed),
+            lapses: Lapses::default(),
+        };
         // The two directions draw different fates from one seed.
         let ways = [way(there, seed), way(back, !seed)];
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;

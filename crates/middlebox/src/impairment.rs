@@ -11,7 +11,7 @@ pub struct Impairment {
     /// Delay of every packet.
     pub delay: Duration,
     /// Extra delay of each flow, drawn evenly between the first and the second and then constant; `None`: all flows are alike. Packets
-    /// without a flow ([`crate::Link::offer`]) do not get it.
+    /// without a flow ([`crate::SimulatedLink::offer`]) do not get it.
     pub flow_delay: Option<(Duration, Duration)>,
     /// Extra delay up to this, drawn evenly. It keeps the order: a packet waits for the one before it.
     pub jitter: Duration,
@@ -23,7 +23,7 @@ pub struct Impairment {
     pub reorder_by: Duration,
     /// Share of packets that arrive twice.
     pub duplicate: Chance,
-    /// Share of packets marked as having met congestion, if the caller of [`crate::Link::poll`] can carry such a mark.
+    /// Share of packets marked as having met congestion, if the caller of [`crate::SimulatedLink::poll`] can carry such a mark.
     pub mark: Chance,
     /// The bottleneck's rate; `None`: there is no bottleneck.
     pub rate_bits_per_second: Option<u64>,

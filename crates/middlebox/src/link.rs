@@ -56,7 +56,7 @@ pub struct Counters {
 
 /// One direction of a path. `P` is the caller's packet: its bytes, or anything that stands for them.
 #[derive(Debug)]
-pub struct Link<P> {
+pub struct SimulatedLink<P> {
     impairment: Impairment,
     random: Random,
     /// When the bottleneck will have sent everything that it accepted; `None` before the first packet.
@@ -69,7 +69,7 @@ pub struct Link<P> {
     counters: Counters,
 }
 
-/// A packet from [`Link::poll`].
+/// A packet from [`SimulatedLink::poll`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered<P> {
     /// The packet.
@@ -88,7 +88,7 @@ struct Draws {
     held_back: Duration,
 }
 
-impl<P: Clone> Link<P> {
+impl<P: Clone> SimulatedLink<P> {
     /// An empty path with the effects of `impairment`, which draws from `seed`.
     #[must_use]
     pub fn new(impairment: Impairment, seed: u64) -> Self {
@@ -142,7 +142,7 @@ impl<P: Clone> Link<P> {
         if draws.duplicated { Fate::Duplicated } else { Fate::Carried }
     }
 
-    /// When [`Link::poll`] will next have a packet.
+    /// When [`SimulatedLink::poll`] will next have a packet.
     #[must_use]
     pub fn next_due(&self) -> Option<Instant> {
         self.under_way.peek().map(|next| next.due)

@@ -10,11 +10,11 @@ use crate::bridge::{Bridge, Lapses};
 pub(crate) struct Report {
     version: u32,
     kind: &'static str,
-    ways: [Way; 2],
+    ways: [DirectionReport; 2],
 }
 
 #[derive(Serialize)]
-struct Way {
+struct DirectionReport {
     from: String,
     to: String,
     offered_packets: u64,
@@ -32,7 +32,7 @@ struct Way {
     queue_bytes_most: u64,
 }
 
-impl Way {
+impl DirectionReport {
     fn new(from: &str, to: &str, (counters, lapses): (&Counters, &Lapses)) -> Self {
         Self {
             from: from.to_owned(),
@@ -81,13 +81,16 @@ impl Way {
 impl Report {
     /// The report of the middlebox between the interfaces `names`.
     pub(crate) fn new([a, b]: [&str; 2], bridge: &Bridge) -> Self {
-        let ways = [Way::new(a, b, bridge.counters(0)), Way::new(b, a, bridge.counters(1))];
+        let ways = [
+            DirectionReport::new(a, b, bridge.counters(0)),
+            DirectionReport::new(b, a, bridge.counters(1)),
+        ];
         Self { version: 1, kind: "middlebox", ways }
     }
 
     /// As text: one line per direction, and one for each reason that occurred.
     pub(crate) fn text(&self) -> String {
-        self.ways.iter().map(Way::text).collect()
+        self.ways.iter().map(DirectionReport::text).collect()
     }
 
     /// As JSON.

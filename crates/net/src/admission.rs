@@ -32,7 +32,7 @@ pub enum LimitReached {
 
 /// A connection's place; given back when dropped.
 #[derive(Debug)]
-pub struct Pass {
+pub struct Permit {
     admission: Rc<Admission>,
     /// None as long as the connection's address is not known.
     address: Option<IpAddr>,
@@ -69,7 +69,7 @@ impl Admission {
     ///
     /// # Errors
     /// The limit that was reached.
-    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Result<Pass, LimitReached> {
+    pub fn admit(self: &Rc<Self>, address: IpAddr) -> Result<Permit, LimitReached> {
         self.take(address, self.connections_max, self.per_address_max)
     }
 
@@ -77,16 +77,16 @@ impl Admission {
     ///
     /// # Errors
     /// The limit, of which three quarters were reached.
-    pub fn admit_moved(self: &Rc<Self>, address: IpAddr) -> Result<Pass, LimitReached> {
+    pub fn admit_moved(self: &Rc<Self>, address: IpAddr) -> Result<Permit, LimitReached> {
         let share = |limit: usize| (limit * MOVED_QUARTERS).div_ceil(4);
         self.take(address, share(self.connections_max), share(self.per_address_max))
     }
 
-    /// Takes a place for a connection whose address is not known yet: [`Pass::name`] counts it with its address.
+    /// Takes a place for a connection whose address is not known yet: [`Permit::name`] counts it with its address.
     ///
     /// # Errors
     /// [`LimitReached::Worker`].
-    pub fn admit_unnamed(self: &Rc<Self>) -> Result<Pass, LimitReached> {
+    pub fn admit_unnamed(self: &Rc<Self>) -> Result<Permit, LimitReached> {
         self.take_place(self.connections_max)
     }
 
@@ -95,22 +95,22 @@ impl Admission {
         address: IpAddr,
         connections_max: usize,
         per_address_max: usize,
-    ) -> Result<Pass, LimitReached> {
-        let mut pass = self.take_place(connections_max)?;
-        pass.name_within(address, per_address_max)?;
-        Ok(pass)
+    ) -> Result<Permit, LimitReached> {
+        let mut permit = self.take_place(connections_max)?;
+        permit.name_within(address, per_address_max)?;
+        Ok(permit)
     }
 
-    fn take_place(self: &Rc<Self>, connections_max: usize) -> Result<Pass, LimitReached> {
+    fn take_place(self: &Rc<Self>, connections_max: usize) -> Result<Permit, LimitReached> {
         if self.connections.get() >= connections_max {
             return Err(LimitReached::Worker);
         }
         self.connections.set(self.connections.get() + 1);
-        Ok(Pass { admission: Rc::clone(self), address: None })
+        Ok(Permit { admission: Rc::clone(self), address: None })
     }
 }
 
-impl Pass {
+impl Permit {
     /// Counts the connection as one of `address`, once.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl Pass {
     }
 }
 
-impl Drop for Pass {
+impl Drop for Permit {
     fn drop(&mut self) {
         let admission = &self.admission;
         admission.connections.set(admission.connections.get() - 1);

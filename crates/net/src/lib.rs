@@ -16,7 +16,7 @@ pub mod steering;
 pub mod tls;
 pub mod window;
 
-pub use admission::{Admission, LimitReached, Pass, network};
+pub use admission::{Admission, LimitReached, Permit, network};
 pub use connect::{ConnectOptions, connect};
 pub use listener::{ListenerOptions, bind};
 pub use prefixes::{AddressBlock, PrefixFault, Prefixes};

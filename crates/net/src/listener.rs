@@ -18,7 +18,7 @@ pub struct ListenerOptions {
     /// The congestion control's name as in `/proc/sys/net/ipv4/tcp_available_congestion_control`; `None` uses the system's.
     pub congestion_control: Option<String>,
     /// Set if connections should know on which network interface they arrived ([`crate::Socket::arrived_on`]).
-    pub tells_card: bool,
+    pub tells_nic: bool,
 }
 
 impl Default for ListenerOptions {
@@ -28,7 +28,7 @@ impl Default for ListenerOptions {
             unsent_bytes_max: None,
             pacing_bytes_per_second: None,
             congestion_control: None,
-            tells_card: false,
+            tells_nic: false,
         }
     }
 }
@@ -58,7 +58,7 @@ pub fn bind(address: SocketAddr, options: &ListenerOptions) -> io::Result<OwnedF
         set_pacing_rate(&socket, rate)?;
     }
     // IPv6 sockets know it without this option.
-    if options.tells_card && address.is_ipv4() {
+    if options.tells_nic && address.is_ipv4() {
         set_option(&socket, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?;
     }
     socket.bind(&address.into())?;
@@ -110,7 +110,7 @@ impl ListenerOptions {
             set_option(listener, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, rate)?;
         }
         if local_address(listener)?.is_ipv4() {
-            let tells = libc::c_int::from(self.tells_card);
+            let tells = libc::c_int::from(self.tells_nic);
             set_option(listener, libc::IPPROTO_IP, libc::IP_PKTINFO, tells)?;
         }
         match &self.congestion_control {
@@ -218,7 +218,7 @@ pub fn mark(socket: &impl AsFd, mark: u32) -> io::Result<()> {
 }
 
 /// The kernel's number for a network interface; `None` if there is none of this name in this network namespace.
-pub fn card_index(name: &str) -> Option<u32> {
+pub fn nic_index(name: &str) -> Option<u32> {
     let socket = Socket::new(Domain::UNIX, Type::DGRAM, None).ok()?;
     rustix::net::netdevice::name_to_index(&socket, name).ok()
 }
@@ -242,7 +242,7 @@ mod tests {
         let before = ListenerOptions {
             unsent_bytes_max: Some(4096),
             pacing_bytes_per_second: Some(1000),
-            tells_card: true,
+            tells_nic: true,
             ..ListenerOptions::default()
         };
         let listener = bind(address, &before).unwrap();

@@ -133,7 +133,7 @@ impl Socket {
     }
 
     /// The number of the network interface on which the last packet of the handshake arrived. `None` if the kernel does not report it: over IPv4 it
-    /// does so only if the listener asked for it ([`crate::ListenerOptions::tells_card`]).
+    /// does so only if the listener asked for it ([`crate::ListenerOptions::tells_nic`]).
     pub fn arrived_on(&self, listener_is_ipv6: bool) -> Option<u32> {
         // On a socket of an IPv6 listener it is in the option for the multicast interface, even if the viewer came over IPv4. On one of an IPv4
         // listener it is in the control message IP_PKTINFO: struct cmsghdr, 16 bytes, then struct in_pktinfo, which begins with it.
@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(Socket::from(OwnedFd::from(other)).bound_to().unwrap(), 0);
         match bound {
             Ok(()) => {
-                assert_eq!(Some(socket.bound_to().unwrap()), crate::listener::card_index("lo"))
+                assert_eq!(Some(socket.bound_to().unwrap()), crate::listener::nic_index("lo"))
             }
             Err(error) => fullbore_tests::tool::skip(&format!(
                 "a socket cannot be bound to a device here: {error}"

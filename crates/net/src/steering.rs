@@ -24,7 +24,7 @@ pub struct ListenerGroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
     /// Numbers of network interfaces, each with the listeners for packets that arrive there.
-    pub cards: Vec<(u32, ListenerGroup)>,
+    pub nics: Vec<(u32, ListenerGroup)>,
     /// CPUs, with the listeners for packets that arrive anywhere else and are handled by them.
     pub cpus: Vec<(RangeInclusive<u32>, ListenerGroup)>,
 }
@@ -59,10 +59,10 @@ const RANDOM: u32 = ANCILLARY + 56;
 impl Steering {
     /// The program. Rules that do not fit are left out; NICs come before CPUs.
     pub fn program(&self) -> Vec<sock_filter> {
-        let cards = self.cards.iter().map(|(card, group)| (*card..=*card, *group));
+        let nics = self.nics.iter().map(|(nic, group)| (*nic..=*nic, *group));
         let mut room = CONVERTED_MAX;
         let mut program = vec![plain(LOAD, INTERFACE)];
-        program.extend(rules(cards.collect(), &mut room));
+        program.extend(rules(nics.collect(), &mut room));
         program.push(plain(LOAD, CPU));
         program.extend(rules(self.cpus.clone(), &mut room));
         program.push(plain(RETURN, NOBODY));
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_card_decides_first_then_the_cpu_and_the_rest_is_left_to_the_kernel() {
         let steering = Steering {
-            cards: vec![(2, group(0, 3)), (7, group(3, 1))],
+            nics: vec![(2, group(0, 3)), (7, group(3, 1))],
             cpus: vec![(0..=3, group(0, 2)), (8..=8, group(3, 1))],
         };
         let program = steering.program();
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn interleaved_cpus_share_their_choices() {
-        let steering = Steering { cards: Vec::new(), cpus: interleaved(384) };
+        let steering = Steering { nics: Vec::new(), cpus: interleaved(384) };
         let program = steering.program();
         assert!(program.len() < 384 + 20, "{}", program.len());
         (0..384).for_each(|cpu| assert_eq!(run(&program, 1, cpu, 5), cpu % 2));
@@ -206,11 +206,11 @@ mod tests {
 
     #[test]
     fn a_thousand_cards_and_long_ranges_of_cpus_decide() {
-        let cards = (1..=1000).map(|card| (card, group(card % 3, 1))).collect();
+        let nics = (1..=1000).map(|nic| (nic, group(nic % 3, 1))).collect();
         let cpus = (0..300).map(|run| (4 * run..=4 * run + 2, group(run % 2, 1))).collect();
-        let program = Steering { cards, cpus }.program();
+        let program = Steering { nics, cpus }.program();
         assert!(program.len() < 1000 + 600 + 80, "{}", program.len());
-        (1..=1000).for_each(|card| assert_eq!(run(&program, card, 0, 7), card % 3));
+        (1..=1000).for_each(|nic| assert_eq!(run(&program, nic, 0, 7), nic % 3));
         let expected = |cpu: u32| if cpu % 4 == 3 { NOBODY } else { cpu / 4 % 2 };
         (0..1200).for_each(|cpu| assert_eq!(run(&program, 0, cpu, 7), expected(cpu)));
         attach(&program);
@@ -218,14 +218,14 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_left_out_cpus_first() {
-        let cards = |count| (0..count).map(|card| (card, group(9, 1))).collect();
-        let program = Steering { cards: cards(2000), cpus: interleaved(2000) }.program();
+        let nics = |count| (0..count).map(|nic| (nic, group(9, 1))).collect();
+        let program = Steering { nics: nics(2000), cpus: interleaved(2000) }.program();
         assert!(program.len() <= CONVERTED_MAX, "{}", program.len());
-        (0..2000).for_each(|card| assert_eq!(run(&program, card, 0, 0), 9));
+        (0..2000).for_each(|nic| assert_eq!(run(&program, nic, 0, 0), 9));
         assert_eq!(run(&program, 2000, 0, 0), 0);
         assert_eq!(run(&program, 2000, 1999, 0), NOBODY, "it was left out");
         attach(&program);
-        let program = Steering { cards: cards(5000), cpus: interleaved(2) }.program();
+        let program = Steering { nics: nics(5000), cpus: interleaved(2) }.program();
         assert!(program.len() <= CONVERTED_MAX, "{}", program.len());
         assert_eq!(run(&program, 0, 0, 0), 9);
         assert_eq!(run(&program, 4999, 2, 0), NOBODY, "it was left out");
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_thousand_silos_have_a_program() {
         let cpus = (0..1000).map(|cpu| (cpu..=cpu, group(cpu, 1))).collect();
-        let program = Steering { cards: Vec::new(), cpus }.program();
+        let program = Steering { nics: Vec::new(), cpus }.program();
         assert_eq!(run(&program, 1, 0, 0), 0);
         attach(&program);
     }

@@ -33,7 +33,7 @@ pub enum Cipher {
 
 /// Keys for sending, in the kernel's format.
 #[derive(Clone, Copy)]
-pub struct Keys<'a> {
+pub struct KernelTlsKeys<'a> {
     /// Set for TLS 1.3; else TLS 1.2.
     pub is_tls13: bool,
     /// The cipher.
@@ -48,7 +48,7 @@ pub struct Keys<'a> {
     pub sequence: &'a [u8; 8],
 }
 
-impl Keys<'_> {
+impl KernelTlsKeys<'_> {
     /// `struct tls12_crypto_info_*`: version and cipher in native byte order, IV, key, salt, sequence number.
     fn info(&self) -> (Zeroizing<[u8; INFO_BYTES_MAX]>, usize) {
         let version = if self.is_tls13 { libc::TLS_1_3_VERSION } else { libc::TLS_1_2_VERSION };
@@ -115,7 +115,7 @@ impl Socket {
     ///
     /// # Panics
     /// If a part of `keys` does not have the length that its cipher needs.
-    pub fn seal_with(&self, keys: &Keys<'_>) -> io::Result<()> {
+    pub fn seal_with(&self, keys: &KernelTlsKeys<'_>) -> io::Result<()> {
         let (info, used) = keys.info();
         let expected = if keys.cipher == Cipher::Aes128Gcm { 40 } else { INFO_BYTES_MAX };
         assert_eq!(used, expected, "the parts have the cipher's lengths");
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn keys_are_laid_out_as_in_linux_tls_h() {
-        let keys = Keys {
+        let keys = KernelTlsKeys {
             is_tls13: true,
             cipher: Cipher::Aes128Gcm,
             key: &[1; 16],
@@ -191,7 +191,7 @@ mod tests {
         let (version, cipher) = (0x0304u16.to_ne_bytes(), 51u16.to_ne_bytes());
         let parts = [&version[..], &cipher, &[3; 8], &[1; 16], &[2; 4], &[4; 8]];
         assert_eq!(info[..used], parts.concat());
-        let chacha = Keys {
+        let chacha = KernelTlsKeys {
             cipher: Cipher::ChaCha20Poly1305,
             key: &[1; 32],
             salt: &[],

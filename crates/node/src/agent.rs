@@ -21,13 +21,13 @@ use tokio::sync::watch;
 use crate::beating::draw_boot;
 use crate::bird::{BirdReading, BirdStatus};
 use crate::certificate::ViewerCertificate;
-use crate::condition::{ControlLoop, observe::observe, turns::TurnLog};
-use crate::holding::{FillWindow, Holder, HoldingOptions, HoldingStatus, lock, wall_clock};
-use crate::kept;
+use crate::condition::{ControlLoop, change_log::ChangeLog, observe::observe};
+use crate::gateway_state::GatewayState;
+use crate::holding::{FillWindow, HoldingOptions, HoldingStatus, Replicator, lock, wall_clock};
+use crate::persistence;
 use crate::server::{Found, ServerOptions, ServerProcess, admin};
-use crate::stop::Bell;
-use crate::told::Told;
-use crate::watched::{ServerTitles, WatchTally};
+use crate::stop::Wakeup;
+use crate::watch_report::{ServerTitles, WatchTally};
 
 /// How often the box checks itself.
 const LOOK: Duration = Duration::from_secs(1);
@@ -139,12 +139,12 @@ struct ServerStatus {
 /// A running agent.
 pub struct Agent {
     options: AgentOptions,
-    holder: Arc<Holder>,
+    replicator: Arc<Replicator>,
     server: Arc<ServerProcess>,
     control: Mutex<ControlLoop>,
-    turns: TurnLog,
+    changes: ChangeLog,
     watched: Mutex<WatchTally>,
-    told: Told,
+    gateway_state: GatewayState,
     certificate: Option<ViewerCertificate>,
     heard: Mutex<BTreeMap<String, Heard>>,
     /// How the server serves, and how viewers come, as last logged.
@@ -153,7 +153,7 @@ pub struct Agent {
     ends: Mutex<Option<Instant>>,
     bird: Mutex<Option<watch::Receiver<BirdReading>>>,
     started: Instant,
-    bell: Bell,
+    wakeup: Wakeup,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// The lock on the state folder.
     _lock: fs::File,
@@ -170,9 +170,9 @@ impl Agent {
             let path = path.to_owned();
             move |error| AgentError::Io(path, error)
         };
-        kept::make_folder(state).map_err(failed(state))?;
+        persistence::make_folder(state).map_err(failed(state))?;
         let own = lock_folder(state)?;
-        let holding = HoldingOptions {
+        let setup = HoldingOptions {
             node: options.node.clone(),
             state: state.clone(),
             libraries: options.libraries.clone(),
@@ -186,46 +186,45 @@ impl Agent {
             origins: options.origins.clone(),
             trust: options.trust.clone(),
         };
-        let holder = Arc::new(Holder::open(holding).map_err(failed(&options.libraries[0]))?);
+        let replicator = Arc::new(Replicator::open(setup).map_err(failed(&options.libraries[0]))?);
         let certificate = ViewerCertificate::open(state, &options.host, &options.serve_flags);
         let certificate = certificate.map_err(failed(state))?;
         let serving = ServerOptions {
             program: options.program.clone(),
             state: state.clone(),
-            libraries: holder.folders_left(),
+            libraries: replicator.folders_left(),
             flags: options.serve_flags.clone(),
             keys: state.join(VIEWER_KEYS),
             copy_keys: state.join(COPY_KEYS),
             certificate: certificate.as_ref().map(ViewerCertificate::files),
         };
         // Before the server starts, because it reads them at its start.
-        open_keys(state, &options.viewer_keys, &holder).map_err(failed(state))?;
-        let told = Told::open(state, options.snapshot_keys.clone()).map_err(failed(state))?;
-        if let Some(fleet) = told.fleet() {
-            holder.note_fleet(fleet);
-        }
+        open_keys(state, &options.viewer_keys, &replicator).map_err(failed(state))?;
+        let gateway_state =
+            GatewayState::open(state, options.snapshot_keys.clone()).map_err(failed(state))?;
+        gateway_state.fleet().into_iter().for_each(|fleet| replicator.note_fleet(fleet));
         let server = Arc::new(ServerProcess::new(serving).map_err(failed(state))?);
         let seen = Arc::clone(&server);
-        holder.watch_server(Box::new(move || seen.open_files()));
+        replicator.watch_server(Box::new(move || seen.open_files()));
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
         let watched = WatchTally::new(options.node.clone(), draw_boot(), options.report);
         let watched = Mutex::new(watched);
-        let turns = TurnLog::new(state);
-        let (bell, threads, heard, differs, ends, bird) = Default::default();
+        let changes = ChangeLog::new(state);
+        let (wakeup, threads, heard, differs, ends, bird) = Default::default();
         let agent = Arc::new(Self {
-            holder,
+            replicator,
             server,
             control,
-            turns,
+            changes,
             watched,
-            told,
+            gateway_state,
             certificate,
             heard,
             differs,
             ends,
             bird,
             started: Instant::now(),
-            bell,
+            wakeup,
             threads,
             _lock: own,
             options,
@@ -238,7 +237,7 @@ impl Agent {
     fn start_threads(self: &Arc<Self>) -> io::Result<()> {
         let mut threads = lock(&self.threads);
         threads.push(self.server.start()?);
-        threads.extend(self.holder.start()?);
+        threads.extend(self.replicator.start()?);
         let agent = Arc::clone(self);
         let look = move || agent.keep_looking();
         threads.push(std::thread::Builder::new().name("look".into()).spawn(look)?);
@@ -247,9 +246,9 @@ impl Agent {
 
     /// Stops the server, which drains, and everything else.
     pub fn stop(&self) {
-        self.holder.stop();
+        self.replicator.stop();
         self.server.stop();
-        self.bell.stop();
+        self.wakeup.stop();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has already reported it.
             let _ = thread.join();
@@ -257,8 +256,8 @@ impl Agent {
     }
 
     /// The titles that it holds.
-    pub fn holder(&self) -> &Arc<Holder> {
-        &self.holder
+    pub fn replicator(&self) -> &Arc<Replicator> {
+        &self.replicator
     }
 
     /// The addresses that its server reported when it was ready.
@@ -290,9 +289,9 @@ impl Agent {
                 served_at: self.served_at(),
                 admin: found.admin.map(|address| format!("http://{address}/")),
             },
-            holding: self.holder.status(),
+            holding: self.replicator.status(),
             gateways: lock(&self.heard).clone(),
-            snapshot: self.told.fleet().map(|fleet| {
+            snapshot: self.gateway_state.fleet().map(|fleet| {
                 let snapshot = fleet.snapshot();
                 (snapshot.gateway.clone(), snapshot.number)
             }),
@@ -309,7 +308,7 @@ impl Agent {
     /// How the server serves, and how viewers come; `None` until both are known.
     fn own_and_wanted(&self) -> Option<(ServedAt, ServedAt)> {
         let own = ServedAt::of_url(&self.found().url?)?;
-        Some((own, self.told.fleet()?.snapshot().policy.served_at()))
+        Some((own, self.gateway_state.fleet()?.snapshot().policy.served_at()))
     }
 
     /// Warns the operator if viewers are sent to an address that the server does not serve. Nothing else would: to gateways the box looks
@@ -344,8 +343,8 @@ impl Agent {
     }
 
     /// The data received from gateways.
-    pub(crate) fn told(&self) -> &Told {
-        &self.told
+    pub(crate) fn gateway_state(&self) -> &GatewayState {
+        &self.gateway_state
     }
 
     /// Notes a gateway's answer, and logs changes.
@@ -378,7 +377,7 @@ impl Agent {
         lock(&self.heard).insert(gateway.to_owned(), heard);
         let mut ends = lock(&self.ends);
         if ends.is_none() {
-            let policy = self.told.fleet().map(|fleet| fleet.snapshot().policy.clone());
+            let policy = self.gateway_state.fleet().map(|fleet| fleet.snapshot().policy.clone());
             let seconds = policy.unwrap_or_default().ttl_seconds;
             *ends = Some(Instant::now() + Duration::from_secs(seconds.into()));
             crate::tell(&format!(
@@ -400,9 +399,9 @@ impl Agent {
 
     /// Takes the fleet's keys.
     pub(crate) fn note_keys(&self, snapshots: Vec<PublicKey>, viewer_keys: &str) {
-        self.told.handle_keys(snapshots);
+        self.gateway_state.handle_keys(snapshots);
         if !viewer_keys.is_empty() {
-            self.holder.note_signing(true);
+            self.replicator.note_signing(true);
         }
         // The server notices new keys by itself, even the first ones.
         if let Err(error) = keep_viewer_keys(&self.options.state, viewer_keys) {
@@ -413,24 +412,25 @@ impl Agent {
     /// Takes the keys with which nodes prove that they copy titles, for its own copies and for its server.
     pub(crate) fn note_copy_keys(&self, text: &str) -> Result<(), String> {
         let ring = CopyRing::parse(text).map_err(|why| why.to_string())?;
-        self.holder.note_copy_keys(ring);
+        self.replicator.note_copy_keys(ring);
         let place = self.options.state.join(COPY_KEYS);
         // The server notices new keys by itself.
-        let kept = match kept::read(&place) {
+        let kept = match persistence::read(&place) {
             Ok(Some(had)) if had == text.as_bytes() => Ok(()),
-            _ => kept::write_secret(&place, text.as_bytes()),
+            _ => persistence::write_secret(&place, text.as_bytes()),
         };
         kept.map_err(|error| format!("cannot save them: {error}"))
     }
 
     /// The documents that it needs to answer viewers and has no copy of.
     pub(crate) fn missing(&self) -> Vec<Digest> {
-        self.told.missing_documents(|title| self.holder.folder_of(title).is_some())
+        self.gateway_state.missing_documents(|title| self.replicator.folder_of(title).is_some())
     }
 
     /// A document of a title, from its copy or from the library.
     pub fn document(&self, sha256: &Digest) -> Option<Vec<u8>> {
-        self.told.document(sha256, |title: &PublishedTitle| self.holder.folder_of(title))
+        self.gateway_state
+            .document(sha256, |title: &PublishedTitle| self.replicator.folder_of(title))
     }
 
     /// The oldest report of views that is newer than `number`.
@@ -439,27 +439,27 @@ impl Agent {
     }
 
     fn keep_looking(&self) {
-        while !self.bell.is_stopped() {
+        while !self.wakeup.is_stopped() {
             let admin = self.found().admin;
             let status = admin.and_then(|address| admin::status(address).ok());
-            let observed = observe(admin, status.as_ref(), self.holder.free_bytes());
+            let observed = observe(admin, status.as_ref(), self.replicator.free_bytes());
             self.end_revoked();
             self.note_served_at();
-            self.holder.note_viewers(observed.viewers());
-            self.server.serve_folders(self.holder.folders_left());
-            let turn = lock(&self.control).handle_and_note(observed, self.started.elapsed());
-            turn.iter().for_each(|turn| self.turns.add(turn));
-            status.iter().for_each(|status| self.holder.note_wanted(status));
+            self.replicator.note_viewers(observed.viewers());
+            self.server.serve_folders(self.replicator.folders_left());
+            let change = lock(&self.control).handle_and_note(observed, self.started.elapsed());
+            change.iter().for_each(|change| self.changes.add(change));
+            status.iter().for_each(|status| self.replicator.note_wanted(status));
             self.note_watched(status.as_ref().map(ServerTitles::of));
             if let Err(error) = self.write_status() {
                 crate::tell(&format!("cannot write the status: {error}"));
             }
-            self.bell.pause(LOOK);
+            self.wakeup.pause(LOOK);
         }
     }
 
     fn note_watched(&self, server: Option<ServerTitles>) {
-        let (desired, fleet) = (self.holder.desired(), self.told.fleet());
+        let (desired, fleet) = (self.replicator.desired(), self.gateway_state.fleet());
         // Other titles in the library are private. Gateways list titles by path. The box may still hold titles that the plan assigns to
         // others.
         let is_fleets = |path: &str| {
@@ -495,9 +495,9 @@ const VIEWER_KEYS: &str = "viewer-keys.pem";
 /// files that it knew at its start.
 fn keep_viewer_keys(state: &Path, keys: &str) -> io::Result<()> {
     let place = state.join(VIEWER_KEYS);
-    match kept::read(&place)? {
+    match persistence::read(&place)? {
         Some(had) if keys.is_empty() || had == keys.as_bytes() => Ok(()),
-        _ => kept::write(&place, keys.as_bytes()),
+        _ => persistence::write(&place, keys.as_bytes()),
     }
 }
 
@@ -505,14 +505,16 @@ fn keep_viewer_keys(state: &Path, keys: &str) -> io::Result<()> {
 const COPY_KEYS: &str = "copy-keys";
 
 /// Loads the keys that were saved before. Creates both files even without keys.
-fn open_keys(state: &Path, viewer_keys: &str, holder: &Holder) -> io::Result<()> {
+fn open_keys(state: &Path, viewer_keys: &str, replicator: &Replicator) -> io::Result<()> {
     keep_viewer_keys(state, viewer_keys)?;
-    holder.note_signing(!viewer_keys.is_empty());
+    replicator.note_signing(!viewer_keys.is_empty());
     let place = state.join(COPY_KEYS);
-    let Some(had) = kept::read(&place)? else { return kept::write_secret(&place, b"") };
+    let Some(had) = persistence::read(&place)? else {
+        return persistence::write_secret(&place, b"");
+    };
     // Without usable keys, wait for the next ones from a gateway.
     let ring = std::str::from_utf8(&had).ok().and_then(|text| CopyRing::parse(text).ok());
-    ring.into_iter().for_each(|ring| holder.note_copy_keys(ring));
+    ring.into_iter().for_each(|ring| replicator.note_copy_keys(ring));
     Ok(())
 }
 

@@ -39,7 +39,7 @@ struct OwnSnapshot {
 
 impl Source for OwnSnapshot {
     fn fleet(&self) -> Option<Arc<Fleet>> {
-        let fleet = self.agent.told().fleet()?;
+        let fleet = self.agent.gateway_state().fleet()?;
         let mut logged = lock(&self.logged);
         // Only log snapshots that are used: most boxes answer no viewers while a gateway is up.
         if !logged.as_ref().is_some_and(|logged| Arc::ptr_eq(logged, &fleet)) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fleet::{
     Condition, Desired, Digest, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle, Inventory,
-    KeptGone, Keys, Load, Name, Receipt, ServedAt, Signed, WatchReport,
+    Keys, Load, Name, Receipt, ReturnedTombstones, ServedAt, Signed, WatchReport,
 };
 
 use crate::agent::Agent;
@@ -57,7 +57,7 @@ pub trait BoxState: Send + Sync + 'static {
     /// Takes the titles to hold. Returns whether they were accepted.
     fn handle_desired(&self, desired: Desired) -> bool;
     /// The revocations and withdrawals that the fleet must not forget, as last received; `None` if there are none.
-    fn gone(&self) -> Option<KeptGone> {
+    fn gone(&self) -> Option<ReturnedTombstones> {
         None
     }
     /// The oldest report of views that is newer than `number`; `None` if there is none.
@@ -107,19 +107,19 @@ impl BoxState for Agent {
     }
 
     fn inventory(&self) -> Arc<Inventory> {
-        self.holder().inventory()
+        self.replicator().inventory()
     }
 
     fn receipts(&self) -> Vec<Receipt> {
-        self.holder().receipts()
+        self.replicator().receipts()
     }
 
     fn fill(&self) -> Option<FillProgress> {
-        self.holder().fill_progress()
+        self.replicator().fill_progress()
     }
 
     fn fill_bytes_per_day(&self) -> Option<u64> {
-        self.holder().fill_bytes_per_day()
+        self.replicator().fill_bytes_per_day()
     }
 
     fn served_at(&self) -> Option<ServedAt> {
@@ -127,26 +127,26 @@ impl BoxState for Agent {
     }
 
     fn address_of(&self, node: &Name) -> Option<(String, u16)> {
-        let fleet = self.told().fleet()?;
+        let fleet = self.gateway_state().fleet()?;
         let at = fleet.node(node.as_str())?;
         let snapshot = fleet.snapshot();
         Some((snapshot.nodes[at].host.clone(), snapshot.policy.port))
     }
 
     fn wanted_grant(&self) -> Option<HeldTitle> {
-        self.holder().grants().wanted()
+        self.replicator().grants().wanted()
     }
 
     fn handle_grant(&self, grant: FillGrant) {
-        self.holder().grants().handle(grant);
+        self.replicator().grants().handle(grant);
     }
 
     fn evictable(&self) -> Vec<HeldTitle> {
-        self.holder().evictable()
+        self.replicator().evictable()
     }
 
     fn handle_eviction_leave(&self, held: Vec<HeldTitle>) {
-        self.holder().handle_eviction_leave(held);
+        self.replicator().handle_eviction_leave(held);
     }
 
     fn handle_answer(&self, gateway: &str, answer: &HeartbeatAnswer, clock_ahead_millis: i64) {
@@ -162,15 +162,15 @@ impl BoxState for Agent {
     }
 
     fn handle_desired(&self, desired: Desired) -> bool {
-        let taken = self.holder().handle_desired(desired);
+        let taken = self.replicator().handle_desired(desired);
         if let Err(why) = &taken {
             crate::tell(why);
         }
         taken.is_ok()
     }
 
-    fn gone(&self) -> Option<KeptGone> {
-        KeptGone::of(&self.holder().desired())
+    fn gone(&self) -> Option<ReturnedTombstones> {
+        ReturnedTombstones::of(&self.replicator().desired())
     }
 
     fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
@@ -186,12 +186,14 @@ impl BoxState for Agent {
     }
 
     fn handle_snapshot(&self, gateway: &str, signed: Signed) -> Option<usize> {
-        let taken = self.told().handle_snapshot(&signed);
+        let taken = self.gateway_state().handle_snapshot(&signed);
         match &taken {
             Err(why) => crate::tell(&format!("a snapshot of {gateway} is refused: {why}")),
-            Ok(_) => {
-                self.told().fleet().into_iter().for_each(|fleet| self.holder().note_fleet(fleet))
-            }
+            Ok(_) => self
+                .gateway_state()
+                .fleet()
+                .into_iter()
+                .for_each(|fleet| self.replicator().note_fleet(fleet)),
         }
         taken.ok()
     }
@@ -201,7 +203,7 @@ impl BoxState for Agent {
     }
 
     fn handle_document(&self, bytes: Vec<u8>) {
-        self.told().handle_document(&bytes);
+        self.gateway_state().handle_document(&bytes);
     }
 
     fn viewer_request(&self) -> Option<String> {

@@ -13,7 +13,7 @@ pub fn ceiling_of_links() -> (u64, String) {
 }
 
 fn of(links: &[LinkSpeed]) -> (u64, String) {
-    let known = || links.iter().filter_map(|link| Some((&link.card, link.bits_per_second?)));
+    let known = || links.iter().filter_map(|link| Some((&link.nic, link.bits_per_second?)));
     let sum = known().fold(0_u64, |sum, (_, speed)| sum.saturating_add(speed));
     if sum == 0 {
         let line = "the network speed of this box is unknown, so it never reports itself as full: set it with --ceiling GBPS";
@@ -21,19 +21,19 @@ fn of(links: &[LinkSpeed]) -> (u64, String) {
     }
     let ceiling = sum / 100 * PERCENT;
     let gigabits = |bits: u64| bits as f64 / 1e9;
-    let cards: Vec<_> =
-        known().map(|(card, speed)| format!("{card} ({} Gb/s)", gigabits(speed))).collect();
-    let (cards, ceiling_told) = (cards.join(" and "), gigabits(ceiling));
-    (ceiling, format!("the ceiling is {ceiling_told} Gb/s, {PERCENT}% of {cards}"))
+    let nics: Vec<_> =
+        known().map(|(nic, speed)| format!("{nic} ({} Gb/s)", gigabits(speed))).collect();
+    let (nics, ceiling_told) = (nics.join(" and "), gigabits(ceiling));
+    (ceiling, format!("the ceiling is {ceiling_told} Gb/s, {PERCENT}% of {nics}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn link(card: &str, gigabits: Option<u64>) -> LinkSpeed {
+    fn link(nic: &str, gigabits: Option<u64>) -> LinkSpeed {
         let bits_per_second = gigabits.map(|speed| speed * 1_000_000_000);
-        LinkSpeed { card: card.to_owned(), bits_per_second }
+        LinkSpeed { nic: nic.to_owned(), bits_per_second }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use fleet::Digest;
 use identity::{ViewerKey, check_viewer_chain};
 
 use crate::joining::now_unix_millis;
-use crate::kept;
+use crate::persistence;
 
 const KEY: &str = "viewer.key";
 const CHAIN: &str = "viewer.pem";
@@ -50,7 +50,7 @@ impl ViewerCertificate {
             place: state.join(CHAIN),
         };
         if own.chain()?.is_none() {
-            kept::write(&own.place, key.self_signed(host)?.as_bytes())?;
+            persistence::write(&own.place, key.self_signed(host)?.as_bytes())?;
         }
         Ok(Some(own))
     }
@@ -67,7 +67,7 @@ impl ViewerCertificate {
 
     /// The server's current chain, if it belongs to this key.
     fn chain(&self) -> io::Result<Option<String>> {
-        let Some(bytes) = kept::read(&self.place)? else { return Ok(None) };
+        let Some(bytes) = persistence::read(&self.place)? else { return Ok(None) };
         let Ok(text) = String::from_utf8(bytes) else { return Ok(None) };
         // An expired one is still the best there is.
         let is_ours = match check_viewer_chain(&text, &self.host, &self.key, now_unix_seconds()) {
@@ -89,7 +89,7 @@ impl ViewerCertificate {
     pub(crate) fn take(&self, chain: &str) -> Result<(), String> {
         let ends = check_viewer_chain(chain, &self.host, &self.key, now_unix_seconds());
         let ends = ends.map_err(|why| format!("the certificate for viewers is refused: {why}"))?;
-        kept::write(&self.place, chain.as_bytes())
+        persistence::write(&self.place, chain.as_bytes())
             .map_err(|error| format!("cannot write {}: {error}", self.place.display()))?;
         let days = ends.saturating_sub(now_unix_seconds()) / 86_400;
         crate::tell(&format!("viewers see a new certificate for {}: {days} days", self.host));

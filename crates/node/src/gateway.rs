@@ -52,7 +52,7 @@ impl Display for Trouble {
 
 /// The body of a refusal.
 #[derive(serde::Deserialize)]
-struct Told {
+struct RefusalBody {
     error: String,
     reason: String,
 }
@@ -191,8 +191,8 @@ async fn send(request: RequestBuilder, time_max: Duration) -> Result<Response, T
     }
     let status = response.status();
     let told = read(response, 64 << 10).await?;
-    match serde_json::from_slice::<Told>(&told) {
-        Ok(Told { error, reason }) => Err(Trouble::Refused { reason, text: error }),
+    match serde_json::from_slice::<RefusalBody>(&told) {
+        Ok(RefusalBody { error, reason }) => Err(Trouble::Refused { reason, text: error }),
         Err(_) => Err(Trouble::Failed(format!("it answered {status}"))),
     }
 }

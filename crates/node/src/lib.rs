@@ -14,22 +14,22 @@ mod ceiling;
 mod certificate;
 mod condition;
 mod gateway;
+mod gateway_state;
 mod holding;
 pub mod joining;
-mod kept;
+mod persistence;
 mod replay;
 mod server;
 mod stop;
-mod told;
-mod watched;
+mod watch_report;
 
 pub use agent::{Agent, AgentError, AgentOptions, Status};
 pub use answering::{AnswersListener, answer};
 pub use box_state::BoxState;
 pub use ceiling::ceiling_of_links;
 pub use holding::{
-    FillCounts, FillStatus, FillWindow, FillWindowError, Holder, HoldingOptions, HoldingStatus,
-    OpenFiles, PeerFault, ScrubStatus, wall_clock,
+    FillCounts, FillStatus, FillWindow, FillWindowError, HoldingOptions, HoldingStatus, OpenFiles,
+    PeerFault, Replicator, ScrubStatus, wall_clock,
 };
 pub use replay::{ConditionsReplayed, NodeReplayed, replay};
 pub use server::{Found, ServerOptions, ServerProcess};

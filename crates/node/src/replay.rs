@@ -9,7 +9,7 @@ use serde::Serialize;
 use steering::Logged;
 
 use crate::answering::DECISIONS;
-use crate::condition::turns::{self, Turn};
+use crate::condition::change_log::{self, ConditionChange};
 
 /// The most differences to list; all are counted.
 const DIFFERENCES_MAX: usize = 100;
@@ -68,8 +68,8 @@ pub fn replay(state: &Path, since: u64, title: Option<&str>) -> io::Result<NodeR
         replayed => replayed?,
     };
     let mut conditions = ConditionsReplayed::default();
-    turns::read_all(state, |turn| match turn {
-        Some(turn) if turn.time_unix_seconds >= since => conditions.take(turn),
+    change_log::read_all(state, |change| match change {
+        Some(change) if change.time_unix_seconds >= since => conditions.take(change),
         Some(_) => {}
         None => conditions.broken_lines += 1,
     })?;
@@ -77,15 +77,15 @@ pub fn replay(state: &Path, since: u64, title: Option<&str>) -> io::Result<NodeR
 }
 
 impl ConditionsReplayed {
-    fn take(&mut self, turn: Turn) {
-        let now = turn.again();
-        if now == turn.condition {
+    fn take(&mut self, change: ConditionChange) {
+        let now = change.again();
+        if now == change.condition {
             self.same += 1;
             return;
         }
         self.different += 1;
         if self.differences.len() < DIFFERENCES_MAX {
-            let (time_unix_seconds, logged) = (turn.time_unix_seconds, turn.condition);
+            let (time_unix_seconds, logged) = (change.time_unix_seconds, change.condition);
             self.differences.push(ConditionDifference { time_unix_seconds, logged, now });
         }
     }

@@ -5,28 +5,28 @@ use std::time::Duration;
 
 /// Shared by a thread and those that wake or stop it.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub(crate) struct Wakeup {
     state: Mutex<State>,
-    rung: Condvar,
+    condition: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     is_stopped: bool,
-    has_rung: bool,
+    is_woken: bool,
 }
 
-impl Bell {
+impl Wakeup {
     /// Wakes the thread, now or when it waits next.
-    pub(crate) fn ring(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).has_rung = true;
-        self.rung.notify_all();
+    pub(crate) fn wake(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_woken = true;
+        self.condition.notify_all();
     }
 
     /// Stops the thread.
     pub(crate) fn stop(&self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_stopped = true;
-        self.rung.notify_all();
+        self.condition.notify_all();
     }
 
     /// Whether the thread has to stop.
@@ -34,17 +34,17 @@ impl Bell {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).is_stopped
     }
 
-    /// Waits until the bell is rung, `most` at most.
+    /// Waits until it is woken, `most` at most.
     pub(crate) fn wait(&self, most: Duration) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waiting = |state: &mut State| !state.is_stopped && !state.has_rung;
-        let waited = self.rung.wait_timeout_while(state, most, waiting);
-        waited.unwrap_or_else(PoisonError::into_inner).0.has_rung = false;
+        let waiting = |state: &mut State| !state.is_stopped && !state.is_woken;
+        let waited = self.condition.wait_timeout_while(state, most, waiting);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_woken = false;
     }
 
-    /// Waits for this time even if the bell is rung, unless the thread has to stop.
+    /// Waits for this time even if it is woken, unless the thread has to stop.
     pub(crate) fn pause(&self, time: Duration) {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.rung.wait_timeout_while(state, time, |state| !state.is_stopped));
+        drop(self.condition.wait_timeout_while(state, time, |state| !state.is_stopped));
     }
 }

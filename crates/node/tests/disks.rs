@@ -51,15 +51,15 @@ impl Two {
     fn comes_again(&self, one: &Box) {
         let [first, second] = self.disks();
         until("the disk to be taken for lost", || {
-            one.holder.status().lost_folders.contains_key(&first)
+            one.replicator.status().lost_folders.contains_key(&first)
         });
         assert!(one.holds(&self.titles[1]), "the other disk is well");
         until("its title to come again", || one.holds(&self.titles[0]));
         let record = catalog::Record::read(&second.join("one")).unwrap();
         let came = fs::read(second.join("one").join(&record.folder).join(fullbore_tests::FILM));
         assert!(came.unwrap() == film(1));
-        assert_eq!(one.holder.status().lost_folders.len(), 1);
-        assert!(one.holder.status().missing.is_empty());
+        assert_eq!(one.replicator.status().lost_folders.len(), 1);
+        assert!(one.replicator.status().missing.is_empty());
     }
 }
 
@@ -92,7 +92,7 @@ fn titles_of_a_disk_that_fails_come_again_to_the_other() {
     drop(one);
     // The agent starts without it, too, and the other disk is unchanged.
     let again = two.folders.open_with(two.options());
-    assert!(again.holder.status().lost_folders.contains_key(&first));
+    assert!(again.replicator.status().lost_folders.contains_key(&first));
     assert!(again.holds(&two.titles[0]) && again.holds(&two.titles[1]));
 }
 
@@ -109,12 +109,12 @@ fn a_disk_that_cannot_be_written_to_is_lost_with_what_is_on_it() {
     mount.args(["-o", "remount,ro"]).arg(folders.library());
     assert!(mount.status().unwrap().success());
     one.desire(&[&title, &later], &[]);
-    until("the disk to be taken for lost", || !one.holder.status().lost_folders.is_empty());
-    assert!(one.holder.inventory().held.is_empty(), "what cannot be withdrawn is not held");
+    until("the disk to be taken for lost", || !one.replicator.status().lost_folders.is_empty());
+    assert!(one.replicator.inventory().held.is_empty(), "what cannot be withdrawn is not held");
     until("the trouble to be told", || {
         one.trouble("later").is_some_and(|why| why.contains("no folder of the library"))
     });
-    assert_eq!(one.holder.free_bytes(), 0);
+    assert_eq!(one.replicator.free_bytes(), 0);
 }
 
 #[test]
@@ -154,8 +154,8 @@ fn a_server_serves_again_what_came_again_after_its_disk_was_lost() {
     let agent = Running(agent.unwrap());
     let desired =
         Desired { epoch: 1, revision: 1, titles: two.titles.to_vec(), ..Desired::default() };
-    agent.0.holder().handle_desired(desired).unwrap();
-    until("the titles to arrive", || agent.0.holder().inventory().held.len() == 2);
+    agent.0.replicator().handle_desired(desired).unwrap();
+    until("the titles to arrive", || agent.0.replicator().inventory().held.len() == 2);
     // Do not wait until it wants viewers: a server that started while its folders were empty reports disk errors for a minute.
     until("the server to be ready", || agent.0.found().url.is_some());
     let old = agent.0.found().url;

@@ -31,7 +31,7 @@ impl Server {
 
     fn beside(&self, one: &Box) {
         let own = self.clone();
-        one.holder.watch_server(std::boxed::Box::new(move || {
+        one.replicator.watch_server(std::boxed::Box::new(move || {
             own.1.fetch_add(1, Ordering::Relaxed);
             Ok(own.0.lock().unwrap().clone())
         }));
@@ -51,10 +51,10 @@ fn told_to_hold_one(folders: &Folders) -> (Box, PublishedTitle, PublishedTitle) 
     fullbore_tests::make_title(&folders.library().join("own"), &film(3)).unwrap();
     let own = published(&folders.library(), "own");
     let one = folders.open().start();
-    one.holder.note_fleet(Peers::new(60).fleet(&title));
+    one.replicator.note_fleet(Peers::new(60).fleet(&title));
     one.desire(&[&title, &kept], &[]);
     until("the titles to be held", || [&title, &kept, &own].iter().all(|one_of| one.holds(one_of)));
-    assert!(one.holder.evictable().is_empty(), "it should hold them");
+    assert!(one.replicator.evictable().is_empty(), "it should hold them");
     one.desire(&[&kept], &[]);
     (one, title, kept)
 }
@@ -65,24 +65,24 @@ fn a_copy_goes_with_leave_alone_and_when_nobody_has_a_file_of_it_open() {
     let (one, title, kept) = told_to_hold_one(&folders);
     let server = Server::default();
     server.beside(&one);
-    assert_eq!(one.holder.evictable(), [title.held()], "and nothing that is not the fleet's");
+    assert_eq!(one.replicator.evictable(), [title.held()], "and nothing that is not the fleet's");
     server.opens(&folders.film("film"));
-    one.holder.handle_eviction_leave(vec![title.held()]);
+    one.replicator.handle_eviction_leave(vec![title.held()]);
     until("gateways to hear that it goes", || !one.holds(&title));
-    assert_eq!(one.holder.status().leaving, ["film"]);
+    assert_eq!(one.replicator.status().leaving, ["film"]);
     server.is_asked_twice();
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(1), "a viewer is watching it");
     // The plan changes.
     one.desire(&[&title, &kept], &[]);
     until("it to be told again", || one.holds(&title));
-    assert_eq!(one.holder.status().copied_bytes, 2 * film(1).len() as u64 + small(&folders));
+    assert_eq!(one.replicator.status().copied_bytes, 2 * film(1).len() as u64 + small(&folders));
     // Neither should be here any more, and permission is given for one of them.
     one.desire(&[], &[]);
     server.closes_all();
-    one.holder.handle_eviction_leave(vec![title.held()]);
+    one.replicator.handle_eviction_leave(vec![title.held()]);
     until("it to be gone", || !folders.library().join("film").exists());
     until("nothing to be left of it", || !folders.library().join(".ingest-film").exists());
-    let held: Vec<HeldTitle> = one.holder.inventory().held.clone();
+    let held: Vec<HeldTitle> = one.replicator.inventory().held.clone();
     assert_eq!(held.iter().map(|held| held.path.as_str()).collect::<Vec<_>>(), ["kept", "own"]);
     // It comes back when the plan wants it again.
     one.desire(&[&title, &kept], &[]);
@@ -105,11 +105,11 @@ fn nothing_goes_while_nobody_knows_what_the_server_has_open() {
     let (one, title, _) = told_to_hold_one(&folders);
     let server = Server::default();
     let asked = Arc::clone(&server.1);
-    one.holder.watch_server(std::boxed::Box::new(move || {
+    one.replicator.watch_server(std::boxed::Box::new(move || {
         asked.fetch_add(1, Ordering::Relaxed);
         Err(std::io::Error::other("it has ended"))
     }));
-    one.holder.handle_eviction_leave(vec![title.held()]);
+    one.replicator.handle_eviction_leave(vec![title.held()]);
     server.is_asked_twice();
     assert!(!one.holds(&title) && folders.library().join("film").exists());
 }
@@ -122,7 +122,7 @@ fn what_arrived_in_part_of_a_title_that_goes_elsewhere_is_removed() {
     // At this rate it would take weeks.
     options.copy_bytes_per_second = 10;
     let one = folders.open_with(options).start();
-    one.holder.note_fleet(Peers::new(61).fleet(&title));
+    one.replicator.note_fleet(Peers::new(61).fleet(&title));
     one.desire(&[&title], &[]);
     until("the copy to begin", || folders.arriving("film").join("title.json").exists());
     drop(one);
@@ -130,10 +130,10 @@ fn what_arrived_in_part_of_a_title_that_goes_elsewhere_is_removed() {
     let one = folders.open();
     one.desire(&[], &[]);
     let one = one.start();
-    one.holder.note_fleet(Peers::new(61).fleet(&title));
+    one.replicator.note_fleet(Peers::new(61).fleet(&title));
     Server::default().beside(&one);
-    until("it to ask", || one.holder.evictable() == [title.held()]);
-    one.holder.handle_eviction_leave(vec![title.held()]);
+    until("it to ask", || one.replicator.evictable() == [title.held()]);
+    one.replicator.handle_eviction_leave(vec![title.held()]);
     until("nothing to be left", || fs::read_dir(folders.library()).unwrap().next().is_none());
 }
 

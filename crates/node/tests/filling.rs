@@ -26,12 +26,12 @@ fn cost(folders: &Folders, title: &PublishedTitle) -> u64 {
 }
 
 fn counts(one: &Box) -> FillCounts {
-    one.holder.status().fill.counts
+    one.replicator.status().fill.counts
 }
 
 /// Waits until the box has looked for work from now on, and found none.
 fn until_idle(one: &Box) {
-    let rounds = || one.holder.status().fill.idle_rounds;
+    let rounds = || one.replicator.status().fill.idle_rounds;
     // The first of two rounds may have begun earlier.
     let before = rounds();
     until("the copier to find nothing to do", || rounds() >= before + 2);
@@ -49,7 +49,7 @@ fn a_title_comes_from_the_cluster_then_from_other_nodes_and_last_from_its_origin
             peers.add("n2", cluster, &folders.origin(), Manner::Honest);
         }
         let one = target.open().start();
-        one.holder.note_fleet(peers.fleet(&title));
+        one.replicator.note_fleet(peers.fleet(&title));
         one.desire(&[&title], &[]);
         until("the title to arrive", || one.holds(&title));
         assert_eq!(fs::read(target.film("films/a film")).unwrap(), film(1));
@@ -87,7 +87,7 @@ fn what_a_node_should_not_send_is_refused_with_its_reason_and_the_next_is_asked(
         peers.add("n2", "c1", &origin.origin(), manner);
         peers.add("n3", "c2", &origin.origin(), Manner::Honest);
         let one = folders.open().start();
-        one.holder.note_fleet(peers.fleet(&title));
+        one.replicator.note_fleet(peers.fleet(&title));
         one.desire(&[&title], &[]);
         until("the title to arrive", || one.holds(&title));
         assert_eq!(fs::read(folders.film("film")).unwrap(), film(2), "{manner:?}");
@@ -111,7 +111,7 @@ fn an_origin_is_not_asked_while_all_nodes_are_well_and_is_when_none_is() {
     peers.add("n2", "c1", &origin.origin(), Manner::Lies);
     peers.add("n3", "c2", &origin.origin(), Manner::Redirects);
     let one = folders.open().start();
-    one.holder.note_fleet(peers.fleet(&title));
+    one.replicator.note_fleet(peers.fleet(&title));
     one.desire(&[&title], &[]);
     until("the title to arrive", || one.holds(&title));
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(3));
@@ -136,7 +136,7 @@ fn what_no_node_of_the_cluster_has_comes_before_what_one_has() {
     let alone = others.find(is_ours).unwrap();
     let one =
         folders.open_with(HoldingOptions { copy_bytes_per_second: 16 << 20, ..folders.options() });
-    one.holder.note_fleet(peers.fleet(&of_mate));
+    one.replicator.note_fleet(peers.fleet(&of_mate));
     one.desire(&[&of_mate, &alone], &[]);
     let one = one.start();
     until("the title that no node has", || one.holds(&alone));
@@ -156,18 +156,18 @@ fn a_copy_that_was_cut_fetches_no_block_twice() {
         // A block in an eighth of a second.
         options.copy_bytes_per_second = 32 << 20;
         let one = folders.open_with(options);
-        one.holder.note_fleet(peers.fleet(&title));
+        one.replicator.note_fleet(peers.fleet(&title));
         let one = one.start();
         one.desire(&[&title], &[]);
-        let done = || one.holder.fill_progress().map_or(0, |progress| progress.done_bytes);
+        let done = || one.replicator.fill_progress().map_or(0, |progress| progress.done_bytes);
         until("some blocks to arrive", || done() >= cut * 2 * BLOCK as u64);
-        let progress = one.holder.fill_progress().unwrap();
+        let progress = one.replicator.fill_progress().unwrap();
         assert_eq!((progress.missing_titles, progress.title.as_deref()), (1, Some("film")));
         assert_eq!(progress.missing_bytes, title.bytes - progress.done_bytes);
         drop(one);
     }
     let one = folders.open();
-    one.holder.note_fleet(peers.fleet(&title));
+    one.replicator.note_fleet(peers.fleet(&title));
     let one = one.start();
     until("the title to arrive", || one.holds(&title));
     assert_eq!(fs::read(folders.film("film")).unwrap(), whole);
@@ -211,7 +211,7 @@ fn outside_its_windows_a_box_brings_only_what_is_asked_for_at_once() {
     options.windows = vec![format!("{hour:02}:00-{hour:02}:01 UTC").parse().unwrap()];
     options.copy_bytes_per_second = 1 << 30;
     let one = folders.open_with(options).start();
-    let known = one.holder.desired();
+    let known = one.replicator.desired();
     let desired = fleet::Desired {
         epoch: known.epoch,
         revision: known.revision + 1,
@@ -219,11 +219,11 @@ fn outside_its_windows_a_box_brings_only_what_is_asked_for_at_once() {
         at_once: vec![now.held()],
         ..fleet::Desired::default()
     };
-    one.holder.handle_desired(desired).unwrap();
+    one.replicator.handle_desired(desired).unwrap();
     until("what is wanted at once to arrive", || one.holds(&now));
     until_idle(&one);
     assert!(!one.holds(&later) && !folders.arriving("later").exists());
-    let progress = one.holder.fill_progress().unwrap();
+    let progress = one.replicator.fill_progress().unwrap();
     assert_eq!((progress.is_open, progress.missing_titles), (false, 1));
     let done = progress.done_unix_seconds.unwrap();
     assert_eq!(done / 60 % 60, 0, "in the minute in which its window opens");
@@ -252,8 +252,8 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
         let mut options = folders.options();
         options.trust = trust.clone();
         let one = folders.open_with(options).start();
-        one.holder.note_copy_keys(CopyRing::parse(&keys).unwrap());
-        one.holder.note_fleet(peers.fleet(&title));
+        one.replicator.note_copy_keys(CopyRing::parse(&keys).unwrap());
+        one.replicator.note_fleet(peers.fleet(&title));
         one.desire(&[&title], &[]);
         until("the title to arrive", || one.holds(&title));
         assert_eq!(fs::read(folders.film("films/a film")).unwrap(), film(13));
@@ -275,7 +275,7 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
     let folders = Folders::default();
     let one = folders.open_with(HoldingOptions { trust: Trust::Anyone, ..folders.options() });
     let one = one.start();
-    one.holder.note_fleet(peers.fleet(&title));
+    one.replicator.note_fleet(peers.fleet(&title));
     one.desire(&[&title], &[]);
     until("the title to arrive", || one.holds(&title));
     until("it to count", || server.admin_page("/status.json").1.contains("films/a film"));
@@ -307,8 +307,8 @@ fn a_clock_that_jumps_hours_forward_and_back_during_a_window_costs_a_pause_and_n
     options.copy_bytes_per_second = 12 << 20;
     let one = folders.open_with(options.clone()).start();
     one.desire(&[&title], &[]);
-    let done = || one.holder.fill_progress().map_or(0, |progress| progress.done_bytes);
-    let is_open = || one.holder.fill_progress().is_none_or(|progress| progress.is_open);
+    let done = || one.replicator.fill_progress().map_or(0, |progress| progress.done_bytes);
+    let is_open = || one.replicator.fill_progress().is_none_or(|progress| progress.is_open);
     until("some blocks to arrive", || done() >= BLOCK as u64);
     for hours in [5, -3] {
         JUMPED_HOURS.store(hours, Ordering::Relaxed);
@@ -330,7 +330,7 @@ fn a_clock_that_jumps_hours_forward_and_back_during_a_window_costs_a_pause_and_n
     // A verification time in the future is not trusted, so the title is read again.
     JUMPED_HOURS.store(-30, Ordering::Relaxed);
     let one = folders.open_with(options).start();
-    until("the title to be read again", || one.holder.status().scrub.read_bytes > 0);
+    until("the title to be read again", || one.replicator.status().scrub.read_bytes > 0);
     assert!(one.holds(&title));
 }
 
@@ -353,15 +353,15 @@ fn a_copy_that_a_restart_has_cut_waits_for_its_window_and_goes_on_in_it() {
     options.copy_bytes_per_second = 12 << 20;
     let one = folders.open_with(options.clone()).start();
     one.desire(&[&title], &[]);
-    let done = |one: &Box| one.holder.fill_progress().map_or(0, |progress| progress.done_bytes);
+    let done = |one: &Box| one.replicator.fill_progress().map_or(0, |progress| progress.done_bytes);
     until("some blocks to arrive", || done(&one) >= BLOCK as u64);
     CUT_HOUR.store(5, Ordering::Relaxed);
     drop(one);
     let one = folders.open_with(options).start();
     until_idle(&one);
     assert_eq!(counts(&one).origin_bytes, 0, "it was fetched outside the window");
-    assert!(folders.arriving("film").exists() && one.holder.status().hidden.is_empty());
-    assert!(one.trouble("film").is_none() && !one.holder.fill_progress().unwrap().is_open);
+    assert!(folders.arriving("film").exists() && one.replicator.status().hidden.is_empty());
+    assert!(one.trouble("film").is_none() && !one.replicator.fill_progress().unwrap().is_open);
     CUT_HOUR.store(3, Ordering::Relaxed);
     until("the title to arrive", || one.holds(&title));
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(18).repeat(4));
@@ -391,7 +391,7 @@ fn a_title_that_was_being_mended_at_a_restart_is_mended_outside_the_windows_as_w
     let map = folders.arriving("film").parent().unwrap().join("blocks");
     for _ in 0..2 {
         let one = folders.open_with(options.clone()).start();
-        assert_eq!(one.holder.status().hidden, ["film"]);
+        assert_eq!(one.replicator.status().hidden, ["film"]);
         let before = fs::read_to_string(&map).unwrap_or_default().matches('1').count();
         until("another block to be mended", || {
             fs::read_to_string(&map).unwrap_or_default().matches('1').count() > before
@@ -428,14 +428,14 @@ fn a_damaged_title_of_which_another_version_was_published_waits_for_its_window()
     let one = one.start();
     until_idle(&one);
     assert_eq!(counts(&one).origin_bytes, 0, "it was fetched outside the window");
-    assert_eq!(one.holder.status().hidden, ["film"]);
-    assert!(one.trouble("film").is_none() && one.holder.fill_progress().is_some());
+    assert_eq!(one.replicator.status().hidden, ["film"]);
+    assert!(one.trouble("film").is_none() && one.replicator.fill_progress().is_some());
     drop(one);
     options.clock = three;
     let one = folders.open_with(options).start();
     until("the next version to arrive", || one.holds(&new));
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(24));
-    assert!(one.holder.status().hidden.is_empty());
+    assert!(one.replicator.status().hidden.is_empty());
 }
 
 /// Returns how many of a file's pages are in the page cache, and how many were checked: one in eight. A non-blocking read shows whether its
@@ -503,13 +503,13 @@ fn a_box_brings_no_more_in_a_window_than_its_volume_also_after_a_restart_and_goe
     options.copy_bytes_per_second = 1 << 30;
     assert!(second.bytes > 6 * BLOCK as u64);
     let one = folders.open_with(options.clone()).start();
-    assert_eq!(one.holder.fill_bytes_per_day(), Some(volume));
+    assert_eq!(one.replicator.fill_bytes_per_day(), Some(volume));
     one.desire(&[&first], &[]);
     until("the first title to arrive", || one.holds(&first));
     drop(one);
     let one = folders.open_with(options.clone()).start();
     one.desire(&[&first, &second], &[]);
-    let progress = |one: &Box| one.holder.fill_progress().expect("it is missing");
+    let progress = |one: &Box| one.replicator.fill_progress().expect("it is missing");
     until("the window's volume to be used up", || !progress(&one).is_open);
     let done = progress(&one).done_unix_seconds.expect("it comes");
     let next_window = daily_clock() - 1800 + 86_400;
@@ -524,7 +524,7 @@ fn a_box_brings_no_more_in_a_window_than_its_volume_also_after_a_restart_and_goe
     assert!(!progress(&one).is_open);
     while !one.holds(&second) {
         DAYS.fetch_add(1, Ordering::Relaxed);
-        let is_over = || one.holder.fill_progress().is_none_or(|progress| !progress.is_open);
+        let is_over = || one.replicator.fill_progress().is_none_or(|progress| !progress.is_open);
         until("a window's volume to be used up", is_over);
     }
     assert_eq!(fs::read(folders.film("second")).unwrap(), film(15).repeat(4));
@@ -538,7 +538,7 @@ fn a_node_that_trickles_is_refused_for_being_slow() {
     let mut peers = Peers::new(33);
     peers.add("n2", "c1", &origin.origin(), Manner::Trickles);
     let one = folders.open().start();
-    one.holder.note_fleet(peers.fleet(&title));
+    one.replicator.note_fleet(peers.fleet(&title));
     one.desire(&[&title], &[]);
     until("the title to arrive", || one.holds(&title));
     assert_eq!(counts(&one).refused.get(&PeerFault::Slow), Some(&1));
@@ -568,13 +568,13 @@ fn titles_with_odd_sizes_paths_and_digests_keep_no_other_title_waiting() {
     until("the troubles to be reported", || (2..4).all(|at| one.trouble(&odd[at].path).is_some()));
     assert!(one.trouble("odd 2").unwrap().contains("publish the title again"));
     assert!(one.trouble("odd 3").unwrap().contains("not of the published version"));
-    assert_eq!(one.holder.fill_progress().unwrap().missing_titles, 2);
+    assert_eq!(one.replicator.fill_progress().unwrap().missing_titles, 2);
     for path in ["../out", "/etc/passwd", "a//b", ".hidden", "a\0b", ""] {
-        let known = one.holder.desired();
+        let known = one.replicator.desired();
         let titles = vec![PublishedTitle { path: path.to_owned(), ..good.clone() }];
         let (epoch, revision) = (known.epoch, known.revision + 1);
         let desired = fleet::Desired { epoch, revision, titles, ..fleet::Desired::default() };
-        assert!(one.holder.handle_desired(desired).is_err(), "{path:?}");
+        assert!(one.replicator.handle_desired(desired).is_err(), "{path:?}");
     }
     assert!(one.holds(&good));
 }

@@ -15,22 +15,22 @@ fn a_title_arrives_whole_and_nothing_is_left_behind() {
     let folders = Folders::default();
     let title = folders.publish("films/a film", &film(1));
     let one = folders.open().start();
-    assert!(one.holder.inventory().held.is_empty());
+    assert!(one.replicator.inventory().held.is_empty());
     one.desire(&[&title], &[]);
     until("the title to arrive", || one.holds(&title));
     assert_eq!(fs::read(folders.film("films/a film")).unwrap(), film(1));
     let names = fs::read_dir(folders.library().join("films")).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["a film"]);
-    assert_eq!(one.holder.status().copied_bytes, title.bytes);
-    assert!(one.holder.status().missing.is_empty());
+    assert_eq!(one.replicator.status().copied_bytes, title.bytes);
+    assert!(one.replicator.status().missing.is_empty());
     // The same on each node, whenever it was copied.
     let modified = fs::metadata(folders.film("films/a film")).unwrap().modified().unwrap();
     assert_eq!(modified, std::time::UNIX_EPOCH + Duration::from_secs(1));
     drop(one);
     let again = folders.open();
     assert!(again.holds(&title), "it was verified, and has not changed since");
-    assert_eq!(again.holder.desired().titles, [title]);
+    assert_eq!(again.replicator.desired().titles, [title]);
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_copy_that_was_cut_goes_on_wherever_it_was_cut() {
         until("the title to arrive", || one.holds(&title));
         assert_eq!(fs::read(folders.film("film")).unwrap(), whole, "cut at {cut}");
         let had = if cut == whole.len() { cut } else { cut / BLOCK * BLOCK };
-        assert_eq!(one.holder.status().copied_bytes, title.bytes - had as u64, "cut at {cut}");
+        assert_eq!(one.replicator.status().copied_bytes, title.bytes - had as u64, "cut at {cut}");
         assert!(!folders.library().join("film/v-0123456789ab").exists());
     }
 }
@@ -123,11 +123,11 @@ fn what_changed_while_the_box_was_down_is_hidden_before_the_server_starts_and_me
     let one = folders.open();
     assert!(!folders.library().join("film").exists(), "the server would find it");
     assert!(!one.holds(&title) && one.holds(&other));
-    assert_eq!(one.holder.status().hidden, ["film"]);
+    assert_eq!(one.replicator.status().hidden, ["film"]);
     let one = one.start();
     until("the title to be mended", || one.holds(&title));
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(8));
-    assert_eq!(one.holder.status().copied_bytes, BLOCK as u64, "only the block that was wrong");
+    assert_eq!(one.replicator.status().copied_bytes, BLOCK as u64, "only the block that was wrong");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_change_that_changed_nothing_costs_a_look_and_no_copy() {
     fs::remove_dir_all(folders.origin()).unwrap();
     let one = folders.open().start();
     until("the title to be verified", || one.holds(&title));
-    assert_eq!(one.holder.status().copied_bytes, 0);
+    assert_eq!(one.replicator.status().copied_bytes, 0);
 }
 
 #[test]
@@ -155,14 +155,14 @@ fn a_byte_that_flips_while_the_box_is_up_is_found_and_mended() {
     let one = folders.open_with(options).start();
     one.desire(&[&title], &[]);
     until("the title to arrive", || one.holds(&title));
-    let before = one.holder.status().copied_bytes;
+    let before = one.replicator.status().copied_bytes;
     flip(&folders.film("film"), 3);
     until("the title to be mended", || {
-        one.holder.status().copied_bytes > before && one.holds(&title)
+        one.replicator.status().copied_bytes > before && one.holds(&title)
     });
     assert_eq!(fs::read(folders.film("film")).unwrap(), film(11));
-    assert_eq!(one.holder.status().copied_bytes - before, BLOCK as u64);
-    let scrub = one.holder.status().scrub;
+    assert_eq!(one.replicator.status().copied_bytes - before, BLOCK as u64);
+    let scrub = one.replicator.status().scrub;
     assert_eq!(scrub.damaged_titles, 1, "it is counted once");
     assert!(scrub.read_bytes > 0);
 }
@@ -198,20 +198,20 @@ fn a_withdrawn_title_is_removed_with_a_receipt() {
     one.desire(&[&title], &[]);
     until("the title to arrive", || one.holds(&title));
     one.desire(&[], &[title.held(), never.clone()]);
-    until("both receipts", || one.holder.receipts().len() == 2);
+    until("both receipts", || one.replicator.receipts().len() == 2);
     let receipt = |held: &HeldTitle| {
-        let all = one.holder.receipts();
+        let all = one.replicator.receipts();
         all.iter().find(|one| one.held == *held).map(|one| one.state)
     };
     assert_eq!(receipt(&title.held()), Some(ReceiptState::Removed));
     assert_eq!(receipt(&never), Some(ReceiptState::Absent));
     assert!(!folders.library().join("films/a").exists());
-    assert!(one.holder.inventory().held.is_empty());
+    assert!(one.replicator.inventory().held.is_empty());
     drop(one);
     let again = folders.open();
-    assert_eq!(again.holder.receipts().len(), 2, "receipts outlive the agent");
+    assert_eq!(again.replicator.receipts().len(), 2, "receipts outlive the agent");
     again.desire(&[], &[]);
-    assert_eq!(again.holder.receipts(), []);
+    assert_eq!(again.replicator.receipts(), []);
 }
 
 /// A gateway that cannot reach the store knows only an older list.
@@ -221,24 +221,24 @@ fn an_older_wish_does_not_bring_back_a_withdrawn_title() {
     let title = folders.publish("films/a", &film(14));
     let one = folders.open().start();
     one.desire(&[&title], &[]);
-    let old = (*one.holder.desired()).clone();
+    let old = (*one.replicator.desired()).clone();
     one.desire(&[], &[title.held()]);
-    let refused = one.holder.handle_desired(old.clone()).unwrap_err();
+    let refused = one.replicator.handle_desired(old.clone()).unwrap_err();
     assert!(refused.contains("titles to hold is refused"), "{refused}");
     drop(one);
     let again = folders.open().start();
-    assert!(again.holder.handle_desired(old.clone()).is_err(), "a restart forgets nothing");
-    assert_eq!(again.holder.desired().withdrawn, [title.held()]);
+    assert!(again.replicator.handle_desired(old.clone()).is_err(), "a restart forgets nothing");
+    assert_eq!(again.replicator.desired().withdrawn, [title.held()]);
     // After a restore, the store's revisions start again.
-    again.holder.handle_desired(Desired { epoch: old.epoch + 1, revision: 0, ..old }).unwrap();
-    assert_eq!(again.holder.desired().titles, [title]);
+    again.replicator.handle_desired(Desired { epoch: old.epoch + 1, revision: 0, ..old }).unwrap();
+    assert_eq!(again.replicator.desired().titles, [title]);
 }
 
 #[test]
 fn of_two_gateways_that_tell_at_the_same_time_the_newer_word_stays() {
     let folders = Folders::default();
     let one = folders.open();
-    let first = (*one.holder.desired()).clone();
+    let first = (*one.replicator.desired()).clone();
     let (epoch, last) = (first.epoch + 1, 60);
     std::thread::scope(|scope| {
         for gateway in 0..2 {
@@ -246,13 +246,14 @@ fn of_two_gateways_that_tell_at_the_same_time_the_newer_word_stays() {
             scope.spawn(move || {
                 for revision in (1..=last).filter(|revision| revision % 2 == gateway) {
                     // An older list is refused.
-                    let _ = one.holder.handle_desired(Desired { epoch, revision, ..first.clone() });
-                    assert!(one.holder.desired().revision >= revision);
+                    let _ =
+                        one.replicator.handle_desired(Desired { epoch, revision, ..first.clone() });
+                    assert!(one.replicator.desired().revision >= revision);
                 }
             });
         }
     });
-    assert_eq!(one.holder.desired().revision, last);
+    assert_eq!(one.replicator.desired().revision, last);
 }
 
 #[test]
@@ -270,7 +271,7 @@ fn what_was_withdrawn_before_a_restart_is_removed_before_the_server_starts() {
     let one = folders.open();
     assert!(!folders.library().join("film").exists());
     assert!(one.holds(&kept));
-    assert_eq!(one.holder.receipts()[0].state, ReceiptState::Removed);
+    assert_eq!(one.replicator.receipts()[0].state, ReceiptState::Removed);
 }
 
 #[test]
@@ -286,7 +287,7 @@ fn a_copy_that_is_under_way_ends_when_its_title_is_withdrawn() {
     drop(one);
     let one = folders.open().start();
     one.desire(&[], &[title.held()]);
-    until("the receipt", || !one.holder.receipts().is_empty());
+    until("the receipt", || !one.replicator.receipts().is_empty());
     until("nothing to be left", || fs::read_dir(folders.library()).unwrap().next().is_none());
 }
 
@@ -312,8 +313,8 @@ fn a_newer_version_replaces_the_older_one_whose_viewers_keep_theirs_for_a_day() 
     assert_eq!(fs::read(&old_film).unwrap(), film(17));
     // A withdrawal of the old version takes its files, too.
     one.desire(&[&new], &[old.held()]);
-    until("the receipt", || !one.holder.receipts().is_empty());
-    assert_eq!(one.holder.receipts()[0].state, ReceiptState::Removed);
+    until("the receipt", || !one.replicator.receipts().is_empty());
+    assert_eq!(one.replicator.receipts()[0].state, ReceiptState::Removed);
     assert!(!old_film.exists() && one.holds(&new));
     let newest = folders.publish("film", &film(19));
     one.desire(&[&newest], &[]);

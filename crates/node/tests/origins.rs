@@ -43,7 +43,7 @@ fn a_title_comes_from_a_web_server_in_ranges_with_and_without_tls() {
         let one = box_with(&folders, &title, &format!("{root}/origin/"), &[&root]);
         until("the title to arrive", || one.holds(&title));
         assert_eq!(fs::read(folders.film("films/a film")).unwrap(), film(1));
-        assert!(one.holder.status().fill.counts.origin_bytes > title.bytes);
+        assert!(one.replicator.status().fill.counts.origin_bytes > title.bytes);
     }
 }
 

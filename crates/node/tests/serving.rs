@@ -113,7 +113,7 @@ fn a_server_that_is_killed_is_started_again_and_one_that_hangs_is_told() {
     let second = eventually("another server", another);
     assert_eq!(Plain::connect(one.viewers()).fetch("/none").status, 404);
     kill_process(second, Signal::STOP).unwrap();
-    let silent = Condition::NotMe(vec![fleet::NotMe::ServerSilent]);
+    let silent = Condition::NotMe(vec![fleet::SheddingReason::ServerSilent]);
     until("the box to say that its server hangs", || one.0.condition() == silent);
     kill_process(second, Signal::CONT).unwrap();
     let one = one.ready();
@@ -262,7 +262,7 @@ fn a_title_that_goes_elsewhere_stays_until_its_last_viewer_has_all_of_it() {
     let one = Running::start(&folders).ready();
     desire(&one.0, &[&title, &kept], &[]);
     until("the titles to arrive", || one.0.inventory().held.len() == 2);
-    one.0.holder().note_fleet(Peers::new(62).fleet(&title));
+    one.0.replicator().note_fleet(Peers::new(62).fleet(&title));
     let path = address(&folders, "film");
     let mut viewer = Plain::connect(one.viewers());
     viewer.ask(&path);
@@ -271,7 +271,7 @@ fn a_title_that_goes_elsewhere_stays_until_its_last_viewer_has_all_of_it() {
     let mut got = viewer.body(1 << 20);
     desire(&one.0, &[&kept], &[]);
     // As a gateway does while other nodes hold it.
-    let give_leave = || one.0.holder().handle_eviction_leave(vec![title.held()]);
+    let give_leave = || one.0.replicator().handle_eviction_leave(vec![title.held()]);
     until("gateways to hear that it goes", || {
         give_leave();
         one.0.inventory().held == [kept.held()]
@@ -303,7 +303,7 @@ fn what_viewers_took_of_a_title_is_reported_once_and_what_is_not_the_fleets_has_
     let title = folders.publish("film", &film(1));
     let one = Running::start(&folders).ready();
     desire(&one.0, &[&title], &[]);
-    until("the film to be held", || one.0.holder().folder_of(&title).is_some());
+    until("the film to be held", || one.0.replicator().folder_of(&title).is_some());
     fs::write(folders.library().join("private.mp4"), vec![7; 5000]).unwrap();
     let length = film(1).len() as u64;
     let film = address(&folders, "film");
@@ -349,7 +349,7 @@ fn a_fill_leaves_the_hot_set_to_viewers() {
     options.serve_flags.extend(["--route", "userspace"].map(str::to_owned));
     let one = Running(Agent::start(options).unwrap()).ready();
     desire(&one.0, &[&watched], &[]);
-    until("the first title to be held", || one.0.holder().folder_of(&watched).is_some());
+    until("the first title to be held", || one.0.replicator().folder_of(&watched).is_some());
     let path = address(&folders, "watched");
     let watch = || assert!(Plain::connect(one.viewers()).fetch(&path).body == film(21));
     // All whole parts of 2 MiB. The set takes no part of a file that has just changed.
@@ -361,7 +361,7 @@ fn a_fill_leaves_the_hot_set_to_viewers() {
     let titles = vec![comes.clone(), watched.clone()];
     let desired = Desired { epoch: 1, revision: 2, titles, ..Desired::default() };
     one.0.handle_desired(desired);
-    until("the second title to be held", || one.0.holder().folder_of(&comes).is_some());
+    until("the second title to be held", || one.0.replicator().folder_of(&comes).is_some());
     let before = total(&one, "read_hot_bytes_total");
     watch();
     until("a viewer to have had it from there", || {

@@ -1,7 +1,7 @@
 //! The expected views at each site.
 
-use crate::ground::Ground;
 use crate::input::{PlacementInput, TitleDemand};
+use crate::topology::FleetTopology;
 
 /// The expected views of a region.
 #[derive(Debug)]
@@ -26,22 +26,22 @@ pub(crate) struct Forecast {
 const SCORE_BITS: u32 = 20;
 
 impl Forecast {
-    pub(crate) fn new(input: &PlacementInput, ground: &Ground) -> Self {
+    pub(crate) fn new(input: &PlacementInput, topology: &FleetTopology) -> Self {
         let sizes: Vec<u64> = input.titles.iter().map(|title| title.bytes.max(1)).collect();
         let everywhere = input.demand.iter().flat_map(|region| &region.titles);
         let (starts, bytes) = summed(sizes.len(), everywhere);
         // A title's weight among the rest of a region: its views in the whole fleet, if there are enough of them to be more than chance.
         let prior = known_or_even(&starts, &bytes, input.policy.starts_min);
-        let mut by_region = vec![vec![0u128; sizes.len()]; ground.regions.len()];
+        let mut by_region = vec![vec![0u128; sizes.len()]; topology.regions.len()];
         for region in &input.demand {
             let (starts, bytes) = summed(sizes.len(), region.titles.iter());
             let smooth = with_rest(&starts, &bytes, &prior, input.policy.starts_min);
-            match ground.region(&region.region) {
+            match topology.region(&region.region) {
                 Some(at) => add(&mut by_region[at], &smooth, 1, 1),
                 // The region has no nodes: steering spreads its viewers over all sites by their ceilings.
                 None => {
-                    let all: u128 = ground.region_weight.iter().sum();
-                    for (at, weight) in ground.region_weight.iter().enumerate() {
+                    let all: u128 = topology.region_weight.iter().sum();
+                    for (at, weight) in topology.region_weight.iter().enumerate() {
                         add(&mut by_region[at], &smooth, *weight, all);
                     }
                 }
@@ -58,29 +58,35 @@ impl Forecast {
         };
         let regions = by_region.into_iter().map(region).collect();
         let part = |site: usize| {
-            let all = ground.region_weight[ground.region_of[site] as usize].max(1);
-            (u128::from(ground.site_weight[site]) << 64).div_ceil(all)
+            let all = topology.region_weight[topology.region_of[site] as usize].max(1);
+            (u128::from(topology.site_weight[site]) << 64).div_ceil(all)
         };
-        let parts = (0..ground.sites()).map(part).collect();
+        let parts = (0..topology.sites()).map(part).collect();
         Self { regions, sizes, parts, further_permille: input.policy.further_permille.into() }
     }
 
     /// The titles wanted by a site's viewers, most wanted per byte first. All sites of a region share one list.
-    pub(crate) fn order<'f>(&'f self, ground: &Ground, site: usize) -> &'f [u32] {
-        &self.regions[ground.region_of[site] as usize].order
+    pub(crate) fn order<'f>(&'f self, topology: &FleetTopology, site: usize) -> &'f [u32] {
+        &self.regions[topology.region_of[site] as usize].order
     }
 
     /// The bytes that a site's viewers are expected to watch of a title in a day.
-    pub(crate) fn bytes(&self, ground: &Ground, site: usize, title: u32) -> u64 {
-        let region = ground.region_of[site] as usize;
+    pub(crate) fn bytes(&self, topology: &FleetTopology, site: usize, title: u32) -> u64 {
+        let region = topology.region_of[site] as usize;
         let bytes = u128::from(self.regions[region].bytes[title as usize]);
         // At most 62 bits times 65.
         ((bytes * self.parts[site]) >> 64) as u64
     }
 
     /// The value of the n-th copy at a site, in bytes a day. `copy` counts from 1.
-    pub(crate) fn worth(&self, ground: &Ground, site: usize, title: u32, copy: u16) -> u64 {
-        let bytes = self.bytes(ground, site, title);
+    pub(crate) fn worth(
+        &self,
+        topology: &FleetTopology,
+        site: usize,
+        title: u32,
+        copy: u16,
+    ) -> u64 {
+        let bytes = self.bytes(topology, site, title);
         if copy <= 1 {
             return bytes;
         }
@@ -94,8 +100,14 @@ impl Forecast {
     }
 
     /// Its value per byte held.
-    pub(crate) fn score(&self, ground: &Ground, site: usize, title: u32, copy: u16) -> u64 {
-        score(self.worth(ground, site, title, copy).into(), self.size(title))
+    pub(crate) fn score(
+        &self,
+        topology: &FleetTopology,
+        site: usize,
+        title: u32,
+        copy: u16,
+    ) -> u64 {
+        score(self.worth(topology, site, title, copy).into(), self.size(title))
     }
 
     /// Whether a copy with this value, in bytes a day, is worth its own bytes.

@@ -16,15 +16,15 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod copy_table;
 mod floor;
 mod forecast;
-mod ground;
 mod input;
 mod manifest;
 mod moves;
 mod outlook;
 mod plan;
-mod shelves;
+mod topology;
 mod wanted;
 
 pub use input::{

@@ -5,8 +5,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::copy_table::Brought;
 use crate::plan::{Plan, PlannedMove};
-use crate::shelves::Brought;
 
 pub(crate) struct Moves<'p> {
     plan: &'p Plan,

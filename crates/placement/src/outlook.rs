@@ -3,8 +3,8 @@
 use fleet::Name;
 
 use crate::forecast::Forecast;
-use crate::ground::Ground;
 use crate::input::PlacementInput;
+use crate::topology::FleetTopology;
 
 /// A site under a plan: its resources, and its viewers' expected demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,15 +28,15 @@ pub struct SiteOutlook {
 /// `holds` lists the nodes' titles, in the order of `input.nodes`.
 pub(crate) fn sites(
     input: &PlacementInput,
-    ground: &Ground,
+    topology: &FleetTopology,
     forecast: &Forecast,
     holds: &[Vec<u32>],
 ) -> Vec<SiteOutlook> {
     let site = |at: usize| {
-        let nodes = ground.nodes_of(at);
+        let nodes = topology.nodes_of(at);
         let mut is_held = vec![false; input.titles.len()];
         let mut outlook = SiteOutlook {
-            site: ground.site_names[at].clone(),
+            site: topology.site_names[at].clone(),
             room_bytes: 0,
             held_bytes: 0,
             ceiling_bits_per_second: 0,
@@ -54,7 +54,7 @@ pub(crate) fn sites(
             }
         }
         for (title, is_held) in (0u32..).zip(is_held) {
-            let bytes = forecast.bytes(ground, at, title);
+            let bytes = forecast.bytes(topology, at, title);
             let size = forecast.size(title);
             add(&mut outlook.watched_bytes, bytes);
             if is_held {
@@ -65,7 +65,7 @@ pub(crate) fn sites(
         }
         outlook
     };
-    (0..ground.sites()).map(site).collect()
+    (0..topology.sites()).map(site).collect()
 }
 
 fn add(sum: &mut u64, more: u64) {

@@ -6,13 +6,13 @@ use fleet::Name;
 use serde::{Deserialize, Serialize};
 
 use crate::bits::Bits;
+use crate::copy_table::{Brought, CopyTable};
 use crate::forecast::Forecast;
-use crate::ground::Ground;
 use crate::input::{PlacementError, PlacementInput};
 use crate::manifest::{ClusterManifest, ManifestTitle};
 use crate::moves::Moves;
 use crate::outlook::{self, SiteOutlook};
-use crate::shelves::{Brought, Shelves};
+use crate::topology::FleetTopology;
 use crate::{floor, wanted};
 
 /// The reason for a copy.
@@ -50,7 +50,7 @@ pub struct PlannedMove {
 #[derive(Debug)]
 pub struct Plan {
     input: PlacementInput,
-    ground: Ground,
+    topology: FleetTopology,
     forecast: Forecast,
     holds: Vec<Vec<u32>>,
     kept: Vec<Bits>,
@@ -78,21 +78,21 @@ pub struct Plan {
 /// If names occur twice, or a list refers to an unknown title.
 pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
     let input = input.settle()?;
-    let ground = Ground::new(&input.nodes);
-    let forecast = Forecast::new(&input, &ground);
-    let mut shelves = Shelves::new(&input, &ground, &forecast);
-    let (_, before) = near(&input, &ground, &forecast, &shelves);
-    let pins_unmet = floor::pins(&input, &ground, &mut shelves);
-    let floors_unmet = floor::floors(&input, &ground, &mut shelves);
-    wanted::place(&input, &ground, &forecast, &mut shelves);
-    let (watched_bytes, after) = near(&input, &ground, &forecast, &shelves);
+    let topology = FleetTopology::new(&input.nodes);
+    let forecast = Forecast::new(&input, &topology);
+    let mut copy_table = CopyTable::new(&input, &topology, &forecast);
+    let (_, before) = near(&input, &topology, &forecast, &copy_table);
+    let pins_unmet = floor::pins(&input, &topology, &mut copy_table);
+    let floors_unmet = floor::floors(&input, &topology, &mut copy_table);
+    wanted::place(&input, &topology, &forecast, &mut copy_table);
+    let (watched_bytes, after) = near(&input, &topology, &forecast, &copy_table);
     // Free the rest of the planning state before the lists are made: both are large.
-    let Shelves { held, kept, pinned, urgent, wanted, .. } = { shelves };
-    let holds = listed(&ground, input.titles.len(), &held);
+    let CopyTable { held, kept, pinned, urgent, wanted, .. } = { copy_table };
+    let holds = listed(&topology, input.titles.len(), &held);
     drop(held);
     Ok(Plan {
         input,
-        ground,
+        topology,
         forecast,
         holds,
         kept,
@@ -108,11 +108,11 @@ pub fn plan(input: PlacementInput) -> Result<Plan, PlacementError> {
 }
 
 /// The titles of each node, in ascending order.
-fn listed(ground: &Ground, titles: usize, held: &[Bits]) -> Vec<Vec<u32>> {
+fn listed(topology: &FleetTopology, titles: usize, held: &[Bits]) -> Vec<Vec<u32>> {
     let titles = 0..titles as u32;
-    let mut holds = Vec::with_capacity(ground.spots.len());
+    let mut holds = Vec::with_capacity(topology.spots.len());
     for (site, held) in held.iter().enumerate() {
-        let mut counts = vec![0; ground.nodes_of(site).len()];
+        let mut counts = vec![0; topology.nodes_of(site).len()];
         titles.clone().flat_map(|title| held.nodes(title)).for_each(|seat| counts[seat] += 1);
         let mut lists: Vec<Vec<u32>> = counts.into_iter().map(Vec::with_capacity).collect();
         for title in titles.clone() {
@@ -126,16 +126,16 @@ fn listed(ground: &Ground, titles: usize, held: &[Bits]) -> Vec<Vec<u32>> {
 /// The bytes expected to be watched, and the part of them at sites that hold the title.
 fn near(
     input: &PlacementInput,
-    ground: &Ground,
+    topology: &FleetTopology,
     forecast: &Forecast,
-    shelves: &Shelves<'_>,
+    copy_table: &CopyTable<'_>,
 ) -> (u128, u128) {
     let (mut watched, mut near) = (0, 0);
-    for site in 0..ground.sites() {
+    for site in 0..topology.sites() {
         for title in 0..input.titles.len() as u32 {
-            let bytes = u128::from(forecast.bytes(ground, site, title));
+            let bytes = u128::from(forecast.bytes(topology, site, title));
             watched += bytes;
-            near += if shelves.copies_at(site, title) > 0 { bytes } else { 0 };
+            near += if copy_table.copies_at(site, title) > 0 { bytes } else { 0 };
         }
     }
     (watched, near)
@@ -159,14 +159,14 @@ impl Plan {
 
     /// Whether a node holds a title for a pin or for the floor: nothing displaces it.
     pub fn is_kept(&self, node: usize, title: u32) -> bool {
-        let (site, seat) = self.ground.seat(node);
+        let (site, seat) = self.topology.seat(node);
         self.kept[site].has(title, seat)
     }
 
     /// The reason for a title on a node that is assigned to hold it.
     pub fn why(&self, node: usize, title: u32) -> Why {
-        let site = self.ground.seat(node).0;
-        let is_watched = || self.forecast.bytes(&self.ground, site, title) > 0;
+        let site = self.topology.seat(node).0;
+        let is_watched = || self.forecast.bytes(&self.topology, site, title) > 0;
         match (self.pinned.contains(&(node as u32, title)), self.is_kept(node, title)) {
             (true, _) => Why::Pin,
             (false, true) => Why::Floor,
@@ -177,7 +177,7 @@ impl Plan {
 
     /// The resources and the demand of each site, in the order of sites.
     pub fn sites(&self) -> Vec<SiteOutlook> {
-        outlook::sites(&self.input, &self.ground, &self.forecast, &self.holds)
+        outlook::sites(&self.input, &self.topology, &self.forecast, &self.holds)
     }
 
     /// The moves, most urgent first: carry them out in this order.
@@ -186,21 +186,21 @@ impl Plan {
     }
 
     pub(crate) fn planned(&self, brought: &Brought) -> PlannedMove {
-        let site = self.ground.seat(brought.node as usize).0;
+        let site = self.topology.seat(brought.node as usize).0;
         PlannedMove {
             node: brought.node as usize,
             title: brought.title as usize,
             bytes: self.forecast.size(brought.title),
             why: brought.why,
             copy: brought.copy,
-            watched_bytes: self.forecast.bytes(&self.ground, site, brought.title),
+            watched_bytes: self.forecast.bytes(&self.topology, site, brought.title),
         }
     }
 
     /// The value of a move for demand, per byte.
     pub(crate) fn score(&self, brought: &Brought) -> u64 {
-        let site = self.ground.seat(brought.node as usize).0;
-        self.forecast.score(&self.ground, site, brought.title, brought.copy)
+        let site = self.topology.seat(brought.node as usize).0;
+        self.forecast.score(&self.topology, site, brought.title, brought.copy)
     }
 
     /// The bytes of all moves.
@@ -224,7 +224,7 @@ impl Plan {
         let mut clusters: Vec<(u32, &Name, Vec<usize>)> = Vec::new();
         let mut order: Vec<usize> = (0..self.input.nodes.len()).collect();
         let place =
-            |node: usize| (self.ground.spots[node].site, &self.input.nodes[node].place.cluster);
+            |node: usize| (self.topology.spots[node].site, &self.input.nodes[node].place.cluster);
         order.sort_by_key(|node| place(*node));
         for node in order {
             let (site, cluster) = place(node);
@@ -249,7 +249,7 @@ impl Plan {
         };
         ClusterManifest {
             version: 1,
-            site: self.ground.site_names[site as usize].clone(),
+            site: self.topology.site_names[site as usize].clone(),
             cluster: cluster.clone(),
             nodes: nodes.iter().map(|node| self.input.nodes[*node].name.clone()).collect(),
             titles: held.chunk_by(|one, next| one.0 == next.0).map(title).collect(),

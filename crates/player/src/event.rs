@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// An event that a viewer, or someone who investigates a problem, would notice.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum PlayerEvent {
     /// Playback began.
     Started {
         /// The play delay.

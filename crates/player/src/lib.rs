@@ -29,7 +29,7 @@ pub mod steering;
 pub mod url;
 
 pub use abr::Rule;
-pub use event::{Ending, Event, GiveUp, StallReason};
+pub use event::{Ending, GiveUp, PlayerEvent, StallReason};
 pub use failure::Failure;
 pub use manifest::ManifestError;
 pub use options::{Act, Deed, PlayerOptions};
@@ -39,7 +39,7 @@ pub use presentation::{
     SteeringServer, Track, TrackKind,
 };
 pub use report::{SessionReport, Stall};
-pub use request::{Request, RequestId, RequestKind};
+pub use request::{PlayerRequest, RequestId, RequestKind};
 pub use steering::{Answer, PathwayClone, SteeringError};
 pub use url::{Url, UrlError};
 

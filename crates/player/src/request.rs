@@ -1,7 +1,7 @@
 //! A request for the caller to send.
 //!
 //! It shares its target with all viewers of the title, so that a request costs no allocation. Its address becomes text only on demand
-//! ([`Request::url`]), which never happens in virtual time.
+//! ([`PlayerRequest::url`]), which never happens in virtual time.
 
 use crate::cmcd::Cmcd;
 use crate::presentation::{Presentation, Reference, Segments, Source};
@@ -54,7 +54,7 @@ impl RequestKind {
 
 /// A request to send.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct PlayerRequest {
     /// Its name.
     pub id: RequestId,
     /// Its purpose.
@@ -88,7 +88,7 @@ pub(crate) enum Target {
     Start(Arc<Segments>),
 }
 
-impl Request {
+impl PlayerRequest {
     /// The address to request, with CMCD in its query if the session sends any.
     pub fn url(&self) -> Url {
         let url = self.address();

@@ -22,8 +22,8 @@
 mod error;
 mod meter;
 mod object;
-mod patience;
 mod record;
+mod retry;
 mod title;
 
 pub use error::PublishError;
@@ -38,7 +38,7 @@ use catalog::{FileRecord, TitlePath};
 use tokio::task::JoinSet;
 
 use meter::Meter;
-use patience::Patience;
+use retry::RetryTimeout;
 use title::Whole;
 
 /// Files sent at the same time. One connection to a distant store does not fill a link; a title has some ten files.
@@ -74,7 +74,7 @@ struct Work {
     title: TitlePath,
     whole: Whole,
     to: S3Bucket,
-    patience: Patience,
+    patience: RetryTimeout,
     meter: Meter,
 }
 
@@ -89,7 +89,7 @@ pub async fn publish(
     let Publishing { library, title, to, patience } = publishing;
     let whole = Whole::read(&library, &title)?;
     let meter = Meter::new(whole.bytes(), Box::new(tell));
-    let work = Arc::new(Work { title, whole, to, patience: Patience(patience), meter });
+    let work = Arc::new(Work { title, whole, to, patience: RetryTimeout(patience), meter });
     // First, because it shows whether the bucket can be used at all.
     let before = work.published().await?;
     work.send_files().await?;

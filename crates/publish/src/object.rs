@@ -74,7 +74,7 @@ impl Work {
             return Ok(false);
         }
         let terms = document_terms(path, sha256);
-        self.patiently(|| self.to.put_with(key, bytes.clone(), &terms)).await?;
+        self.retry(|| self.to.put_with(key, bytes.clone(), &terms)).await?;
         Ok(true)
     }
 
@@ -85,14 +85,14 @@ impl Work {
         bytes: u64,
         sha256: &str,
     ) -> Result<bool, PublishError> {
-        let there = self.patiently(|| self.to.look(key)).await?;
+        let there = self.retry(|| self.to.look(key)).await?;
         Ok(there
             .is_some_and(|there| there.bytes == bytes && there.sha256.as_deref() == Some(sha256)))
     }
 
     async fn put(&self, key: &str, bytes: Bytes, terms: &PutTerms) -> Result<(), PublishError> {
         let count = bytes.len() as u64;
-        self.patiently(|| self.to.put_with(key, bytes.clone(), terms)).await?;
+        self.retry(|| self.to.put_with(key, bytes.clone(), terms)).await?;
         self.meter.sent(count);
         Ok(())
     }
@@ -110,12 +110,12 @@ impl Work {
                 } else {
                     let bytes = self.piece(file, offset, count).await.map_err(Cut::Failed)?;
                     let put = || self.to.put_part(key, &upload, number, bytes.clone());
-                    parts.push(self.patiently(put).await?);
+                    parts.push(self.retry(put).await?);
                     self.meter.sent(count);
                 }
                 done_bytes += count;
             }
-            Ok(self.patiently(|| self.to.finish_upload(key, &upload, &parts)).await?)
+            Ok(self.retry(|| self.to.finish_upload(key, &upload, &parts)).await?)
         };
         let sent: Result<(), Cut> = sent.await;
         if matches!(sent, Err(Cut::Ended)) {
@@ -127,19 +127,19 @@ impl Work {
     /// An upload of the object, with the parts that have arrived: the one that an earlier attempt left, or a new one.
     async fn upload(&self, key: &str, file: &FileRecord) -> Result<(String, Vec<S3Part>), Cut> {
         // If the store keeps no list, or denies access to it, all parts are sent again.
-        let left = match self.patiently(|| self.to.uploads(key)).await {
+        let left = match self.retry(|| self.to.uploads(key)).await {
             Err(error @ S3Error::Unavailable(_)) => return Err(error.into()),
             left => left.unwrap_or_default(),
         };
         if let Some(newest) = left.last() {
-            match self.patiently(|| self.to.parts(key, newest)).await {
+            match self.retry(|| self.to.parts(key, newest)).await {
                 Ok(parts) => return Ok((newest.clone(), parts)),
                 Err(error @ S3Error::Unavailable(_)) => return Err(error.into()),
                 Err(_) => {}
             }
         }
         let terms = lasting(file);
-        Ok((self.patiently(|| self.to.begin_upload(key, &terms)).await?, Vec::new()))
+        Ok((self.retry(|| self.to.begin_upload(key, &terms)).await?, Vec::new()))
     }
 
     async fn piece(

@@ -23,7 +23,7 @@ impl Work {
     /// The currently published record.
     pub(crate) async fn published(&self) -> Result<Option<Present>, PublishError> {
         let key = object_key(&self.title, RECORD);
-        let read = self.patiently(|| self.to.get_tagged(&key, DOCUMENT_BYTES_MAX)).await?;
+        let read = self.retry(|| self.to.get_tagged(&key, DOCUMENT_BYTES_MAX)).await?;
         let Some((bytes, tag)) = read else { return Ok(None) };
         match Record::parse(&bytes) {
             Ok(record) => Ok(Some(Present { record, bytes, tag })),
@@ -65,7 +65,7 @@ impl Work {
         };
         let terms = PutTerms { only_if, ..document_terms(RECORD, &record.sha256) };
         let key = object_key(&self.title, RECORD);
-        let put = self.patiently(|| self.to.put_with(&key, record.bytes.clone(), &terms)).await;
+        let put = self.retry(|| self.to.put_with(&key, record.bytes.clone(), &terms)).await;
         match put {
             // It may have been this publisher itself, if the answer to its request was lost.
             Err(S3Error::Changed(_)) => {
@@ -109,7 +109,7 @@ impl Work {
             return Ok(false);
         }
         let own = document_key(&record.sha256, path);
-        let read = self.patiently(|| self.to.get_tagged(&own, DOCUMENT_BYTES_MAX)).await?;
+        let read = self.retry(|| self.to.get_tagged(&own, DOCUMENT_BYTES_MAX)).await?;
         // That version was put there by other means.
         let Some((bytes, _)) = read else { return Ok(false) };
         let (path, sha256) = (path.to_owned(), file.sha256.clone());

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use fullbore_qoe::{Cmcd, Collector, Report, SESSIONS_MAX, Salt, TITLES_MAX, expose, json};
+use fullbore_qoe::{Cmcd, Collector, QoeReport, SESSIONS_MAX, Salt, TITLES_MAX, expose, json};
 use fullbore_tests::stopwatch::{argument, print};
 use telemetry::Exposition;
 
@@ -30,7 +30,7 @@ fn main() {
         let cmcd = read(black_box(TEXT));
         let name = cmcd.session.expect("it names a session");
         let session = salt.session(name, NOW_UNIX_SECONDS);
-        black_box(Report::new(1, session, b"films/big-buck-bunny/1080p.mp4", &cmcd));
+        black_box(QoeReport::new(1, session, b"films/big-buck-bunny/1080p.mp4", &cmcd));
     });
     let mut collector = full();
     let mut at_ms = 100_000;
@@ -56,10 +56,10 @@ fn read(text: &[u8]) -> Cmcd<'_> {
 }
 
 /// A report of one of the maximum number of sessions.
-fn report(at_ms: u64, number: u64) -> Report {
+fn report(at_ms: u64, number: u64) -> QoeReport {
     let session = number % SESSIONS_MAX as u64;
     let path = format!("films/{}/1080p.mp4", session % TITLES_MAX as u64);
-    Report::new(at_ms * 1000, session, path.as_bytes(), &read(TEXT))
+    QoeReport::new(at_ms * 1000, session, path.as_bytes(), &read(TEXT))
 }
 
 /// A collector with the maximum numbers of sessions and titles.

@@ -13,7 +13,7 @@ use catalog::KnownTitles;
 use crate::credible::{Credible, DELIVERED_BYTES_MIN};
 use crate::session::Session;
 use crate::stats::Stats;
-use crate::{Delivery, Report};
+use crate::{Delivery, QoeReport};
 
 /// The most sessions at once: some 20 MB.
 pub const SESSIONS_MAX: usize = 50_000;
@@ -36,7 +36,7 @@ pub(crate) const WINDOW_MS: u64 = 3_600_000;
 /// The sessions, and all figures.
 #[derive(Debug, Default)]
 pub struct Collector {
-    waiting: Vec<Report>,
+    waiting: Vec<QoeReport>,
     deliveries: Vec<Delivery>,
     sessions: HashMap<u64, Session>,
     /// The same sessions, by the time of their last report.
@@ -66,7 +66,7 @@ impl Collector {
     }
 
     /// Accepts a worker's reports, in any order. Reports beyond the bound are dropped and counted.
-    pub fn take(&mut self, mut reports: Vec<Report>) {
+    pub fn take(&mut self, mut reports: Vec<QoeReport>) {
         let room = WAITING_MAX - self.waiting.len();
         if reports.len() > room {
             self.reports_lost_total += (reports.len() - room) as u64;
@@ -108,7 +108,7 @@ impl Collector {
         }
     }
 
-    fn count(&mut self, report: &Report) {
+    fn count(&mut self, report: &QoeReport) {
         self.reports_total += 1;
         let is_new = !self.sessions.contains_key(&report.session);
         if is_new {
@@ -241,10 +241,10 @@ mod tests {
     use super::*;
     use crate::Cmcd;
 
-    fn report(at_ms: u64, session: u64, path: &str, text: &str) -> Report {
+    fn report(at_ms: u64, session: u64, path: &str, text: &str) -> QoeReport {
         let mut cmcd = Cmcd::default();
         cmcd.read(text.as_bytes());
-        Report::new(at_ms * 1000, session, path.as_bytes(), &cmcd)
+        QoeReport::new(at_ms * 1000, session, path.as_bytes(), &cmcd)
     }
 
     #[test]

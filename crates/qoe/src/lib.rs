@@ -1,7 +1,7 @@
 //! Viewers' quality of experience, as reported by their players: Common Media Client Data (CMCD, CTA-5004 and its second version CTA-5004-A).
 //!
 //! [`Cmcd`] parses the report of one request, as leniently as possible. A [`Salt`] turns a session's name into a number that means nothing
-//! outside this process, and nothing tomorrow. The two make a [`Report`]. A [`Collector`] takes the reports of all workers and keeps sessions in
+//! outside this process, and nothing tomorrow. The two make a [`QoeReport`]. A [`Collector`] takes the reports of all workers and keeps sessions in
 //! progress. Of ended sessions it keeps only figures, for all sessions and by title: how long until playback began, how much it stalled, how
 //! long until the picture was good, and at what bit rate. [`expose`] and [`json`] write them out.
 //!
@@ -28,6 +28,6 @@ mod stats;
 
 pub use cmcd::{Cmcd, ObjectType, TEXT_BYTES_MAX};
 pub use collector::{Collector, SESSIONS_MAX, TITLES_MAX};
-pub use report::{Delivery, Report};
+pub use report::{Delivery, QoeReport};
 pub use salt::Salt;
 pub use show::{expose, json, metrics};

@@ -7,7 +7,7 @@ const PATH_BYTES_MAX: usize = 256;
 
 /// One request's report. It owns its text, which is short.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Report {
+pub struct QoeReport {
     /// The time in microseconds since a start that all reports share: fine enough to order the reports of two workers.
     pub at_us: u64,
     /// The number that stands for the session ([`crate::Salt`]).
@@ -37,9 +37,9 @@ pub struct Report {
 /// The part of one response that a session received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When the response ended, as in [`Report::at_us`].
+    /// When the response ended, as in [`QoeReport::at_us`].
     pub at_us: u64,
-    /// As in [`Report::session`].
+    /// As in [`QoeReport::session`].
     pub session: u64,
     /// The number that stands for the viewer's address, or for its IPv6 network of 64 bits.
     pub viewer: u64,
@@ -47,7 +47,7 @@ pub struct Delivery {
     pub bytes: u64,
 }
 
-impl Report {
+impl QoeReport {
     /// The report for a request for `path` with this `cmcd`, in the session that `session` stands for.
     pub fn new(at_us: u64, session: u64, path: &[u8], cmcd: &Cmcd<'_>) -> Self {
         Self {
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_told_by_its_name_where_the_player_does_not_say() {
         let object = |path: &str, object| {
-            Report::new(0, 1, path.as_bytes(), &Cmcd { object, ..Cmcd::default() }).object
+            QoeReport::new(0, 1, path.as_bytes(), &Cmcd { object, ..Cmcd::default() }).object
         };
         assert_eq!(object("a/master.M3U8", None), ObjectType::Manifest);
         assert_eq!(object("a/x.mpd", None), ObjectType::Manifest);

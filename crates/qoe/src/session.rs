@@ -14,7 +14,7 @@
 //! * **Time to quality**: from the first request to the one that completes [`GOOD_MS`] in a row at 80% of `tb` at least.
 
 use crate::scope::Scope;
-use crate::{ObjectType, Report};
+use crate::{ObjectType, QoeReport};
 
 /// Two reports of one stall are no further apart. An assumption: players request sound and pictures together.
 const SAME_STALL_MS: u64 = 1000;
@@ -105,7 +105,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// A session that begins with `report`, which still has to be [taken](Self::take).
-    pub(crate) fn of(report: &Report) -> Self {
+    pub(crate) fn of(report: &QoeReport) -> Self {
         Self {
             scope: Scope::of(&report.path, report.object == ObjectType::Manifest),
             told: News::default(),
@@ -151,7 +151,7 @@ impl Session {
     }
 
     /// Processes the report of one request.
-    pub(crate) fn take(&mut self, report: &Report) -> News {
+    pub(crate) fn take(&mut self, report: &QoeReport) -> News {
         // A late report counts as of now.
         let now_ms = report.at_ms().max(self.last_ms);
         let mut news = News::default();
@@ -168,7 +168,7 @@ impl Session {
         news
     }
 
-    fn take_start(&mut self, report: &Report, now_ms: u64, news: &mut News) {
+    fn take_start(&mut self, report: &QoeReport, now_ms: u64, news: &mut News) {
         let told = report.start_delay_ms.map(u64::from);
         if self.started_ms.is_none() {
             let plays = is_media(report) && !report.startup;
@@ -187,7 +187,7 @@ impl Session {
         }
     }
 
-    fn take_stall(&mut self, report: &Report, now_ms: u64, news: &mut News) {
+    fn take_stall(&mut self, report: &QoeReport, now_ms: u64, news: &mut News) {
         if report.starved && is_media(report) {
             let is_told =
                 self.stall_told_ms.is_some_and(|told_ms| now_ms - told_ms < SAME_STALL_MS);
@@ -211,7 +211,7 @@ impl Session {
     }
 
     /// The player reports how long its last stall was, which is better than the estimate.
-    fn take_told_stall(&mut self, report: &Report, told_ms: u64, news: &mut News) {
+    fn take_told_stall(&mut self, report: &QoeReport, told_ms: u64, news: &mut News) {
         // Reported for sound and for pictures: both are the same stall.
         if report.object == ObjectType::Audio && self.pictures.asked_ms > 0 {
             return;
@@ -240,7 +240,7 @@ impl Session {
         [self.sound.dry_at_ms, self.pictures.dry_at_ms].into_iter().flatten().min()
     }
 
-    fn take_media(&mut self, report: &Report, now_ms: u64) {
+    fn take_media(&mut self, report: &QoeReport, now_ms: u64) {
         let media = match report.object {
             ObjectType::Audio => &mut self.sound,
             ObjectType::Video => &mut self.pictures,
@@ -257,7 +257,7 @@ impl Session {
         }
     }
 
-    fn take_quality(&mut self, report: &Report, now_ms: u64, news: &mut News) {
+    fn take_quality(&mut self, report: &QoeReport, now_ms: u64, news: &mut News) {
         let (ObjectType::Video, Some(top), Some(kbps), Some(duration_ms)) =
             (report.object, report.top_kbps, report.bitrate_kbps, report.duration_ms)
         else {
@@ -301,7 +301,7 @@ impl Session {
     }
 }
 
-fn is_media(report: &Report) -> bool {
+fn is_media(report: &QoeReport) -> bool {
     matches!(report.object, ObjectType::Audio | ObjectType::Video)
 }
 

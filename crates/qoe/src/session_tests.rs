@@ -9,7 +9,7 @@ fn session(requests: &[(f64, &str, &str)]) -> (Session, News) {
     for (seconds, path, text) in requests {
         let mut cmcd = Cmcd::default();
         cmcd.read(text.as_bytes());
-        let report = Report::new((seconds * 1e6) as u64, 1, path.as_bytes(), &cmcd);
+        let report = QoeReport::new((seconds * 1e6) as u64, 1, path.as_bytes(), &cmcd);
         told.get_or_insert_with(|| Session::of(&report)).take(&report);
     }
     let session = told.expect("there is a request");

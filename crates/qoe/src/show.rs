@@ -1,7 +1,7 @@
 //! Writes the figures: for Prometheus, and as JSON for people, scripts and dashboards.
 
 use serde_json::{Map, Value, json};
-use telemetry::{Exposition, Kind, Metric, Stored, Summary};
+use telemetry::{Exposition, Kind, Metric, StoredUnit, Summary};
 
 use crate::Collector;
 use crate::collector::{OfTitle, WINDOW_MS};
@@ -30,14 +30,14 @@ macro_rules! of_all_and_title {
     ($of_all:ident, $of_title:ident, $name:literal, $stored:ident, $help:literal) => {
         (
             Metric::new(Kind::$of_all, concat!("fullbore_qoe_", $name), $help)
-                .stored(Stored::$stored),
+                .stored(StoredUnit::$stored),
             Metric::new(
                 Kind::$of_title,
                 concat!("fullbore_qoe_title_", $name),
                 concat!("By title: ", $help),
             )
             .by("title")
-            .stored(Stored::$stored),
+            .stored(StoredUnit::$stored),
         )
     };
 }
@@ -207,8 +207,8 @@ pub fn json(collector: &Collector, titles_max: usize) -> Value {
         "credible": {
             "viewers": credible.viewers(),
             "stalling": credible.stalling(collector.now_ms),
-            "stalled_seconds_total": Stored::Thousandths.in_units(credible.stalled_ms_total),
-            "played_seconds_total": Stored::Thousandths.in_units(credible.played_ms_total),
+            "stalled_seconds_total": StoredUnit::Thousandths.in_units(credible.stalled_ms_total),
+            "played_seconds_total": StoredUnit::Thousandths.in_units(credible.played_ms_total),
         },
         "titles": titles,
     })
@@ -236,7 +236,7 @@ fn figures(stats: &Stats, live: &[&Session]) -> Map<String, Value> {
 }
 
 /// `null` if there is no value.
-fn quantiles(window: &Window, stored: Stored) -> Value {
+fn quantiles(window: &Window, stored: StoredUnit) -> Value {
     let (Some(mean), Some(max)) = (window.mean(), window.quantile_floor(1.0)) else {
         return Value::Null;
     };
@@ -256,17 +256,17 @@ fn quantiles(window: &Window, stored: Stored) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cmcd, Report};
+    use crate::{Cmcd, QoeReport};
 
     /// Session `id` of `title`, which begins at `at_ms` and takes `delay_ms` until it plays.
-    fn session(at_ms: u64, id: u64, title: &str, delay_ms: u32) -> [Report; 2] {
+    fn session(at_ms: u64, id: u64, title: &str, delay_ms: u32) -> [QoeReport; 2] {
         let text = format!("d=4000,br=3000,tb=3000,ot=v,msd={delay_ms}");
         let mut media = Cmcd::default();
         media.read(text.as_bytes());
         let manifest = Cmcd { startup: true, ..Cmcd::default() };
         [
-            Report::new(at_ms * 1000, id, format!("{title}/master.m3u8").as_bytes(), &manifest),
-            Report::new((at_ms + 1000) * 1000, id, format!("{title}/1.m4s").as_bytes(), &media),
+            QoeReport::new(at_ms * 1000, id, format!("{title}/master.m3u8").as_bytes(), &manifest),
+            QoeReport::new((at_ms + 1000) * 1000, id, format!("{title}/1.m4s").as_bytes(), &media),
         ]
     }
 
@@ -307,7 +307,7 @@ mod tests {
         let mut stalled = Cmcd::default();
         stalled.read(b"ot=v,bsd=500");
         let mut collector = Collector::default();
-        collector.take(vec![Report::new(0, 1, b"a/1.m4s", &stalled); 2]);
+        collector.take(vec![QoeReport::new(0, 1, b"a/1.m4s", &stalled); 2]);
         collector.advance(10_000);
         let ratio = &json(&collector, 1)["all"]["rebuffer_ratio"];
         for figure in ["mean", "p50", "p99", "max"] {

@@ -8,7 +8,7 @@
 
 use fullbore_stack::checksum::Sum;
 use fullbore_stack::{
-    Between, Checksum, Head, Hop, Interface, Mac, Packet, TapPlan, XdpPlan, parse,
+    Between, Checksum, FrameHead, Hop, Interface, Mac, Packet, TapSetup, XdpSetup, parse,
 };
 use rustix::time::{ClockId, clock_gettime};
 use std::hint::black_box;
@@ -38,13 +38,13 @@ fn main() {
         let seconds = processor_time(|| (0..PARSES_PER_ROUND).for_each(|_| take(&frame)));
         seconds.as_nanos() as f64 / PARSES_PER_ROUND as f64
     });
-    let tap = TapPlan { addresses: vec![BETWEEN.local], ..TapPlan::default() };
+    let tap = TapSetup { addresses: vec![BETWEEN.local], ..TapSetup::default() };
     measure("TAP", tap.open().expect("a TAP").remove(0), Mac([2; 6]));
     ip("link add near type veth peer name far");
     ip("addr add 198.51.100.1/24 dev near");
     ip("link set near up");
     ip("link set far up");
-    let xdp = XdpPlan {
+    let xdp = XdpSetup {
         interface: "near".to_owned(),
         queues: 1,
         flows: vec![(BETWEEN.local, 443).into()],
@@ -65,10 +65,10 @@ fn hop(destination: Mac) -> Hop {
     Hop { destination, source: Mac([4; 6]), mtu_bytes: 1500 }
 }
 
-fn head(hop: &Hop, payload_bytes: usize) -> Head {
+fn head(hop: &Hop, payload_bytes: usize) -> FrameHead {
     let mut tcp = [0; 32];
     tcp[12..14].copy_from_slice(&[0x80, 0x10]);
-    Head::tcp(hop, BETWEEN, &tcp, payload_bytes)
+    FrameHead::tcp(hop, BETWEEN, &tcp, payload_bytes)
 }
 
 fn frame() -> Vec<u8> {

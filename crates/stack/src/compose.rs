@@ -51,7 +51,7 @@ pub struct Between {
 
 /// The head of one frame or of a super-segment.
 #[derive(Clone, Debug)]
-pub struct Head {
+pub struct FrameHead {
     bytes: [u8; HEAD_BYTES_MAX],
     tcp_at: u8,
     head_bytes: u8,
@@ -59,7 +59,7 @@ pub struct Head {
     between: Between,
 }
 
-impl Head {
+impl FrameHead {
     /// A head for `payload_bytes` after the TCP header `tcp`, options included. The checksum in `tcp` is ignored.
     ///
     /// # Panics

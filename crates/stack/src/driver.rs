@@ -4,8 +4,8 @@
 //! Nothing waits here, and no payload is held: the caller passes it in when [`Driver::permit`] allows it to be sent.
 
 use crate::Interface;
-use crate::compose::{Between, Head};
-use crate::drop_reason::Statistics;
+use crate::compose::{Between, FrameHead};
+use crate::drop_reason::DeviceCounters;
 use crate::icmp::TooBig;
 use crate::kept::Kept;
 use crate::neighbours::Resolved;
@@ -143,7 +143,8 @@ impl Driver {
             remote: transmit.remote.ip(),
             ecn: transmit.ecn.bits(),
         };
-        let head = Head::tcp(&hop, between, transmit.header.as_bytes(), transmit.payload_bytes());
+        let head =
+            FrameHead::tcp(&hop, between, transmit.header.as_bytes(), transmit.payload_bytes());
         let _ = self.interface.device.send(head, payload, transmit.segment_bytes.max(1));
     }
 
@@ -179,7 +180,7 @@ impl Driver {
     }
 
     /// The device's counters.
-    pub fn frames(&self) -> &Statistics {
+    pub fn frames(&self) -> &DeviceCounters {
         self.interface.device.statistics()
     }
 

@@ -76,7 +76,7 @@ impl DropReason {
 
 /// A device's counters since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
+pub struct DeviceCounters {
     /// Frames that arrived; a coalesced frame counts once.
     pub frames_received: u64,
     /// How many of these the kernel had coalesced from several.
@@ -97,7 +97,7 @@ pub struct Statistics {
     refused: [u64; DropReason::ALL.len()],
 }
 
-impl Statistics {
+impl DeviceCounters {
     /// How many frames were dropped for this reason.
     pub fn refused(&self, reason: DropReason) -> u64 {
         self.refused[reason as usize]
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_own_counter_and_name() {
-        let mut statistics = Statistics::default();
+        let mut statistics = DeviceCounters::default();
         for (index, reason) in DropReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, index);
             (0..=index).for_each(|_| statistics.refuse(reason));

@@ -6,14 +6,14 @@
 //! A [`Device`] is one queue of a network device, and belongs to one worker. There are two kinds (and a third without a
 //! network, `synthetic`, for measuring):
 //!
-//! - **TAP** ([`TapPlan`]): a virtual NIC whose other end is this machine's kernel. The kernel takes super-segments of up to 64 KiB, cuts them,
+//! - **TAP** ([`TapSetup`]): a virtual NIC whose other end is this machine's kernel. The kernel takes super-segments of up to 64 KiB, cuts them,
 //!   completes their checksums or leaves that to the NIC, and routes them on. In the other direction it hands over coalesced segments. The server has
 //!   addresses of its own there, which the kernel does not have. For each of them there is a route (`/32` or `/128`) to the device and a permanent
 //!   neighbour entry, so the kernel never asks for our station by ARP or NDP, and we never answer. The kernel reaches us as the next hop of a route.
 //!   It reaches viewers elsewhere by its ordinary forwarding, which must be on (`net.ipv4.ip_forward`, `net.ipv6.conf.all.forwarding`) and which we
 //!   do not touch. Pings are answered here, because no other host has the address.
 //!
-//! - **AF_XDP** ([`XdpPlan`]): queues of a NIC, past the kernel's stack. An XDP program takes TCP to our addresses and ports from the arriving
+//! - **AF_XDP** ([`XdpSetup`]): queues of a NIC, past the kernel's stack. An XDP program takes TCP to our addresses and ports from the arriving
 //!   frames, and leaves everything else to the kernel. The addresses belong to the kernel: it answers ARP, NDP and pings, and ssh keeps working.
 //!   Super-segments are cut and checksummed here. The kernel's routes and neighbours determine the next hop of packets ([`Neighbours`]). Firewall
 //!   rules do not see these frames.
@@ -30,7 +30,7 @@
 //! - Nothing is allocated per frame, and no frame is copied more than once: by the kernel (TAP), or into a chunk that is shared with it (AF_XDP),
 //!   unless its payload lies in such memory already.
 //!
-//! Read [`parse`](mod@parse) and [`compose`] first, then [`plan`] and [`xdp`], and [`driver`] last.
+//! Read [`parse`](mod@parse) and [`compose`] first, then [`setup`] and [`xdp`], and [`driver`] last.
 
 pub mod checksum;
 pub mod compose;
@@ -43,7 +43,7 @@ mod kernel;
 pub mod neighbours;
 mod netlink;
 pub mod parse;
-pub mod plan;
+pub mod setup;
 pub mod siblings;
 #[doc(hidden)]
 pub mod synthetic;
@@ -51,18 +51,20 @@ pub mod tap;
 pub mod virtio;
 pub mod xdp;
 
-pub use compose::{Between, HEAD_BYTES_MAX, Head, Hop, LONG_PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
+pub use compose::{
+    Between, FrameHead, HEAD_BYTES_MAX, Hop, LONG_PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX,
+};
 pub use driver::{Blocked, Driver};
-pub use drop_reason::{DropReason, Statistics};
+pub use drop_reason::{DeviceCounters, DropReason};
 pub use error::SetupError;
 pub use icmp::TooBig;
 pub use kept::Kept;
 pub use neighbours::{Neighbours, Resolved};
-pub use parse::{Checksum, Mac, Packet, Segment, parse};
-pub use plan::TapPlan;
+pub use parse::{Checksum, Mac, Packet, ReceivedSegment, parse};
+pub use setup::TapSetup;
 pub use siblings::{Sibling, siblings};
 pub use tap::{PAYLOAD_SLICES_MAX, Tap};
-pub use xdp::{BuffersInPlace, Xdp, XdpPlan, receive_queues};
+pub use xdp::{BuffersInPlace, Xdp, XdpSetup, receive_queues};
 
 use reactor::MemoryPart;
 use std::io;
@@ -139,7 +141,12 @@ impl Device {
     /// # Panics
     /// If there are more than [`PAYLOAD_SLICES_MAX`] slices, `segment_bytes` is 0, or the slices do not have the length
     /// that `head` was made for.
-    pub fn send(&mut self, head: Head, payload: &[&[u8]], segment_bytes: u16) -> io::Result<()> {
+    pub fn send(
+        &mut self,
+        head: FrameHead,
+        payload: &[&[u8]],
+        segment_bytes: u16,
+    ) -> io::Result<()> {
         assert!(segment_bytes > 0, "a segment has a length");
         let payload_bytes: usize = payload.iter().map(|slice| slice.len()).sum();
         assert_eq!(payload_bytes, head.payload_bytes(), "the payload that the head was made for");
@@ -221,7 +228,7 @@ impl Device {
     }
 
     /// Its counters.
-    pub fn statistics(&self) -> &Statistics {
+    pub fn statistics(&self) -> &DeviceCounters {
         match self {
             Self::Tap(tap) => tap.statistics(),
             Self::Xdp(xdp) => xdp.statistics(),

@@ -48,7 +48,7 @@ pub enum Checksum {
 
 /// An arrived TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Segment<'a> {
+pub struct ReceivedSegment<'a> {
     /// The sender.
     pub remote: IpAddr,
     /// The address of ours that it was sent to.
@@ -67,7 +67,7 @@ pub struct Segment<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet<'a> {
     /// A TCP segment.
-    Tcp(Segment<'a>),
+    Tcp(ReceivedSegment<'a>),
     /// A router cannot forward segments as large as the ones we send.
     TooBig(TooBig),
     /// A ping: the whole frame.
@@ -184,7 +184,11 @@ fn may_be_a_source(address: IpAddr) -> bool {
 }
 
 /// Reads the part of a TCP header that is needed to find the payload, and verifies the checksum.
-fn tcp<'a>(ip: &Ip<'a>, checksum: Checksum, station: Mac) -> Result<Segment<'a>, DropReason> {
+fn tcp<'a>(
+    ip: &Ip<'a>,
+    checksum: Checksum,
+    station: Mac,
+) -> Result<ReceivedSegment<'a>, DropReason> {
     let bytes = ip.payload;
     let header_bytes = usize::from(bytes.get(12).ok_or(DropReason::TcpHeader)? >> 4) * 4;
     if header_bytes < TCP_BYTES || header_bytes > bytes.len() {
@@ -194,7 +198,7 @@ fn tcp<'a>(ip: &Ip<'a>, checksum: Checksum, station: Mac) -> Result<Segment<'a>,
         return Err(DropReason::TcpChecksum);
     }
     let (remote, local) = (ip.source, ip.destination);
-    Ok(Segment { remote, local, ecn: ip.ecn, station, bytes, coalesced_bytes: None })
+    Ok(ReceivedSegment { remote, local, ecn: ip.ecn, station, bytes, coalesced_bytes: None })
 }
 
 fn is_right(ip: &Ip<'_>, checksum: Checksum) -> bool {

@@ -5,8 +5,8 @@
 //! lacks the work that a NIC or the kernel would do on it. Arriving frames are whole frames made by the other end. They are parsed like any others,
 //! but their TCP checksums are not verified, like those that a NIC has checked.
 
-use crate::compose::Head;
-use crate::drop_reason::{DropReason, Statistics};
+use crate::compose::FrameHead;
+use crate::drop_reason::{DeviceCounters, DropReason};
 use crate::neighbours::Neighbours;
 use crate::parse::{Checksum, Packet, parse};
 use crate::{Device, Hop, Interface, Mac};
@@ -31,7 +31,7 @@ pub struct Synthetic {
     /// Arrived frames, and how far they were taken.
     arrived: Vec<u8>,
     taken_bytes: usize,
-    statistics: Statistics,
+    statistics: DeviceCounters,
 }
 
 /// The other end.
@@ -66,7 +66,7 @@ pub fn interface(ours: IpAddr, mtu_bytes: u32) -> io::Result<(Interface, FarEnd)
         sent: Vec::new(),
         arrived: Vec::new(),
         taken_bytes: 0,
-        statistics: Statistics::default(),
+        statistics: DeviceCounters::default(),
     };
     let interface = Interface {
         name: "synthetic".to_owned(),
@@ -129,7 +129,7 @@ impl Synthetic {
         self.wire.news.as_fd()
     }
 
-    pub(crate) fn statistics(&self) -> &Statistics {
+    pub(crate) fn statistics(&self) -> &DeviceCounters {
         &self.statistics
     }
 
@@ -171,7 +171,7 @@ impl Synthetic {
         !self.arrived.is_empty()
     }
 
-    pub(crate) fn send(&mut self, mut head: Head, segment_bytes: u16) {
+    pub(crate) fn send(&mut self, mut head: FrameHead, segment_bytes: u16) {
         // As for a device that completes it.
         head.leave_checksum();
         let (bytes, payload_bytes) = (head.bytes(), head.payload_bytes());
@@ -206,11 +206,11 @@ mod tests {
     const OURS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 255, 255, 1));
     const THEIRS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 7));
 
-    fn head(local: IpAddr, remote: IpAddr, payload_bytes: usize) -> Head {
+    fn head(local: IpAddr, remote: IpAddr, payload_bytes: usize) -> FrameHead {
         let hop = Hop { destination: Mac([2; 6]), source: Mac([4; 6]), mtu_bytes: 1500 };
         let mut tcp = [0; 20];
         tcp[12..14].copy_from_slice(&[0x50, 0x10]);
-        Head::tcp(&hop, Between { local, remote, ecn: 0 }, &tcp, payload_bytes)
+        FrameHead::tcp(&hop, Between { local, remote, ecn: 0 }, &tcp, payload_bytes)
     }
 
     #[test]

@@ -3,11 +3,11 @@
 //! The kernel's own stack is the other end of the wire. Both sides exchange super-segments of 64 KiB with incomplete
 //! checksums, so the cost of a call is spread over forty segments.
 
-use crate::compose::Head;
-use crate::drop_reason::Statistics;
+use crate::compose::FrameHead;
+use crate::drop_reason::DeviceCounters;
 use crate::icmp;
 use crate::kernel::tun;
-use crate::parse::{Packet, Segment};
+use crate::parse::{Packet, ReceivedSegment};
 use crate::virtio::{self, VIRTIO_BYTES, parse_with_header};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
@@ -27,11 +27,11 @@ pub struct Tap {
     buffer: Box<[u8]>,
     ours: Arc<[IpAddr]>,
     payload_bytes_max: usize,
-    statistics: Statistics,
+    statistics: DeviceCounters,
 }
 
 impl Tap {
-    /// Opens one queue; see [`crate::TapPlan`].
+    /// Opens one queue; see [`crate::TapSetup`].
     pub(crate) fn open(
         name: &str,
         queue: u32,
@@ -43,7 +43,7 @@ impl Tap {
         let (fd, name) = tun::open(name, queue == 0, queues > 1)?;
         tun::set_offloads(&fd, coalesce)?;
         let buffer = vec![0; RECEIVE_BYTES].into();
-        let statistics = Statistics::default();
+        let statistics = DeviceCounters::default();
         Ok((Self { fd, buffer, ours, payload_bytes_max, statistics }, name))
     }
 
@@ -56,7 +56,7 @@ impl Tap {
         self.fd.as_fd()
     }
 
-    pub(crate) fn statistics(&self) -> &Statistics {
+    pub(crate) fn statistics(&self) -> &DeviceCounters {
         &self.statistics
     }
 
@@ -84,7 +84,7 @@ impl Tap {
             Ok(Packet::Ping(_)) => self.answer_ping(bytes),
             Ok(packet) => {
                 let is_coalesced =
-                    matches!(packet, Packet::Tcp(Segment { coalesced_bytes: Some(_), .. }));
+                    matches!(packet, Packet::Tcp(ReceivedSegment { coalesced_bytes: Some(_), .. }));
                 self.statistics.coalesced_received += u64::from(is_coalesced);
                 each(packet);
             }
@@ -104,7 +104,7 @@ impl Tap {
 
     pub(crate) fn send(
         &mut self,
-        mut head: Head,
+        mut head: FrameHead,
         payload: &[&[u8]],
         segment_bytes: u16,
     ) -> io::Result<()> {

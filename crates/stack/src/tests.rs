@@ -26,7 +26,8 @@ fn header(flags: u8) -> [u8; 20] {
 /// A whole frame with a right checksum.
 fn frame(is_v4: bool, payload: &[u8]) -> Vec<u8> {
     let (local, remote) = addresses(is_v4);
-    let mut head = Head::tcp(&HOP, Between { local, remote, ecn: 2 }, &header(0x18), payload.len());
+    let mut head =
+        FrameHead::tcp(&HOP, Between { local, remote, ecn: 2 }, &header(0x18), payload.len());
     let mut sum = Sum::default();
     sum.add(payload);
     head.complete_checksum(sum);
@@ -62,7 +63,7 @@ fn a_packet_too_long_for_its_length_field_says_0_and_keeps_its_checksums() {
     let (local, remote) = addresses(true);
     let between = Between { local, remote, ecn: 0 };
     for (payload_bytes, said) in [(65_495, 65_535), (65_496, 0), (LONG_PAYLOAD_BYTES_MAX, 0)] {
-        let head = Head::tcp(&HOP, between, &header(0x10), payload_bytes);
+        let head = FrameHead::tcp(&HOP, between, &header(0x10), payload_bytes);
         let ip = &head.bytes()[ETHERNET_BYTES..ETHERNET_BYTES + IPV4_BYTES];
         assert_eq!(u16::from_be_bytes([ip[2], ip[3]]), said);
         let mut sum = Sum::default();
@@ -110,7 +111,7 @@ fn a_checksum_that_is_vouched_for_is_not_looked_at() {
 fn a_partial_checksum_is_taken_only_where_the_sender_may_be_this_machine() {
     for is_v4 in [true, false] {
         let (local, remote) = addresses(is_v4);
-        let mut head = Head::tcp(&HOP, Between { local, remote, ecn: 0 }, &header(0x10), 3);
+        let mut head = FrameHead::tcp(&HOP, Between { local, remote, ecn: 0 }, &header(0x10), 3);
         head.leave_checksum();
         let frame = [head.bytes(), b"abc"].concat();
         assert_eq!(refused(&frame, is_v4), DropReason::TcpChecksum);
@@ -190,7 +191,7 @@ fn parts_of_a_super_segment_are_segments() {
         let (local, remote) = addresses(is_v4);
         let between = Between { local, remote, ecn: 1 };
         // FIN, PSH, ACK, CWR.
-        let head = Head::tcp(&HOP, between, &header(0x99), payload.len());
+        let head = FrameHead::tcp(&HOP, between, &header(0x99), payload.len());
         let mut joined = Vec::new();
         for (index, part) in payload.chunks(1448).enumerate() {
             let mut segment = head.part(index * 1448, part.len());
@@ -241,7 +242,7 @@ fn a_router_says_what_did_not_fit() {
     for is_v4 in [true, false] {
         // A packet that the peer of `frame` had received from us.
         let (remote, local) = addresses(is_v4);
-        let head = Head::tcp(&HOP, Between { local, remote, ecn: 0 }, &header(0x10), 9000);
+        let head = FrameHead::tcp(&HOP, Between { local, remote, ecn: 0 }, &header(0x10), 9000);
         let kind =
             if is_v4 { [3, 4, 0, 0, 0, 0, 0x05, 0x14] } else { [2, 0, 0, 0, 0, 0, 0x05, 0x14] };
         let quoted = &head.bytes()[ETHERNET_BYTES..];
@@ -259,7 +260,8 @@ fn a_router_says_what_did_not_fit() {
         let cut = icmp(is_v4, &[&kind[..], &quoted[..quoted.len() - 13]].concat());
         assert_eq!(refused(&cut, is_v4), DropReason::Icmp);
         // About a packet of another host.
-        let head = Head::tcp(&HOP, Between { local: remote, remote: local, ecn: 0 }, &header(0), 0);
+        let head =
+            FrameHead::tcp(&HOP, Between { local: remote, remote: local, ecn: 0 }, &header(0), 0);
         let frame = icmp(is_v4, &[&kind[..], &head.bytes()[ETHERNET_BYTES..]].concat());
         assert_eq!(refused(&frame, is_v4), DropReason::Icmp);
     }

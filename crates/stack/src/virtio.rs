@@ -1,9 +1,11 @@
 //! The header before each frame of a TAP device (virtio 1.2 section 5.1.6, linux/virtio_net.h). It describes the work that one side leaves to the
 //! other. Ten bytes, in native byte order.
 
-use crate::compose::Head;
+use crate::compose::FrameHead;
 use crate::drop_reason::DropReason;
-use crate::parse::{Checksum, ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, Packet, Segment, parse};
+use crate::parse::{
+    Checksum, ETHERNET_BYTES, IPV4_BYTES, IPV6_BYTES, Packet, ReceivedSegment, parse,
+};
 use std::net::IpAddr;
 
 /// Its length.
@@ -52,7 +54,7 @@ impl Arrived {
     }
 
     /// Checks that this header describes the segment. Adds to the segment how it was coalesced.
-    fn describe<'a>(self, segment: Segment<'a>) -> Result<Segment<'a>, DropReason> {
+    fn describe<'a>(self, segment: ReceivedSegment<'a>) -> Result<ReceivedSegment<'a>, DropReason> {
         let is_v4 = segment.local.is_ipv4();
         let tcp_at = ETHERNET_BYTES + if is_v4 { IPV4_BYTES } else { IPV6_BYTES };
         let is_here = (usize::from(self.number(6)), self.number(8)) == (tcp_at, CHECKSUM_AT);
@@ -64,13 +66,13 @@ impl Arrived {
             (GSO_TCPV4, true, bytes @ 1..) | (GSO_TCPV6, false, bytes @ 1..) => Some(bytes),
             _ => return Err(DropReason::Offload),
         };
-        Ok(Segment { coalesced_bytes, ..segment })
+        Ok(ReceivedSegment { coalesced_bytes, ..segment })
     }
 }
 
 /// The header for a frame to send. It leaves the checksum to the kernel, and also the cutting into segments if the payload is longer than
 /// `segment_bytes`.
-pub(crate) fn header(head: &Head, segment_bytes: u16) -> [u8; VIRTIO_BYTES] {
+pub(crate) fn header(head: &FrameHead, segment_bytes: u16) -> [u8; VIRTIO_BYTES] {
     let mut header = [0; VIRTIO_BYTES];
     header[0] = NEEDS_CHECKSUM;
     if head.payload_bytes() > segment_bytes.into() {
@@ -94,12 +96,12 @@ mod tests {
 
     const OURS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(198, 51, 100, 2));
 
-    fn frame(payload: &[u8]) -> (Head, Vec<u8>) {
+    fn frame(payload: &[u8]) -> (FrameHead, Vec<u8>) {
         let hop = Hop { destination: Mac([2; 6]), source: Mac([4; 6]), mtu_bytes: 1500 };
         let between = Between { local: [192, 0, 2, 1].into(), remote: OURS, ecn: 0 };
         let mut tcp = [0; 20];
         tcp[12..14].copy_from_slice(&[0x50, 0x10]);
-        let mut head = Head::tcp(&hop, between, &tcp, payload.len());
+        let mut head = FrameHead::tcp(&hop, between, &tcp, payload.len());
         head.leave_checksum();
         let frame = [head.bytes(), payload].concat();
         (head, frame)

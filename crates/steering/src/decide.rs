@@ -6,9 +6,9 @@
 use std::ops::ControlFlow;
 
 use crate::holders::within;
+use crate::node_table::{self, Apart, NodeEntry};
 use crate::order::{self, Whence};
-use crate::seats::{self, Apart, Seat};
-use crate::{Decision, Fleet, Label, Question, Ranked, Reason, Standing, hash};
+use crate::{ChoiceReason, Decision, Fleet, Label, Question, Ranked, Standing, hash};
 
 /// Most nodes in an answer.
 const NODES_MAX: usize = 3;
@@ -78,27 +78,27 @@ fn ttl(policy: u32, viewer: u64) -> u32 {
     half + (hash::mix(viewer.rotate_left(32)) % u64::from(policy - half + 1)) as u32
 }
 
-/// The best of these seats for this title and viewer: by standing, then by cost.
-fn least(fleet: &Fleet, seats: impl Iterator<Item = u32>, key: u64) -> Option<u32> {
-    let cost = |seat: u32| fleet.seats().at(seat).cost(key);
-    let costs = seats.map(|seat| (fleet.seats().at(seat).standing, cost(seat), seat));
+/// The best of these entries for this title and viewer: by standing, then by cost.
+fn least(fleet: &Fleet, entries: impl Iterator<Item = u32>, key: u64) -> Option<u32> {
+    let cost = |entry: u32| fleet.node_table().at(entry).cost(key);
+    let costs = entries.map(|entry| (fleet.node_table().at(entry).standing, cost(entry), entry));
     costs
         .min_by(|one, next| one.0.cmp(&next.0).then(one.1.total_cmp(&next.1)))
-        .map(|(_, _, seat)| seat)
+        .map(|(_, _, entry)| entry)
 }
 
 /// The node that a site would give this viewer if all of its nodes were healthy: one that holds the title, if any of them does. Also returns
 /// whether it holds it.
 fn first_of_site(fleet: &Fleet, site: usize, holders: &[u32], key: u64) -> Option<(u32, bool)> {
-    let range = fleet.seats().range(site);
-    let least = |seats: &mut dyn Iterator<Item = u32>| {
-        let members = seats.filter(|seat| fleet.seats().at(*seat).is_member);
-        let costs = members.map(|seat| (fleet.seats().at(seat).cost(key), seat));
-        costs.min_by(|one, next| one.0.total_cmp(&next.0)).map(|(_, seat)| seat)
+    let range = fleet.node_table().range(site);
+    let least = |entries: &mut dyn Iterator<Item = u32>| {
+        let members = entries.filter(|entry| fleet.node_table().at(*entry).is_member);
+        let costs = members.map(|entry| (fleet.node_table().at(entry).cost(key), entry));
+        costs.min_by(|one, next| one.0.total_cmp(&next.0)).map(|(_, entry)| entry)
     };
     let holders = within(holders, range.clone());
-    let holder = least(&mut holders.iter().copied()).map(|seat| (seat, true));
-    holder.or_else(|| least(&mut range.clone()).map(|seat| (seat, false)))
+    let holder = least(&mut holders.iter().copied()).map(|entry| (entry, true));
+    holder.or_else(|| least(&mut range.clone()).map(|entry| (entry, false)))
 }
 
 struct Choice<'c> {
@@ -110,8 +110,8 @@ struct Choice<'c> {
     playing: Option<u32>,
     first_choice: Option<(u32, bool)>,
     /// Sites that can serve, best first.
-    sites: Vec<(usize, Reason)>,
-    taken: Vec<(u32, Reason)>,
+    sites: Vec<(usize, ChoiceReason)>,
+    taken: Vec<(u32, ChoiceReason)>,
 }
 
 impl<'c> Choice<'c> {
@@ -120,21 +120,21 @@ impl<'c> Choice<'c> {
         let playing = known
             .pathway
             .and_then(|name| fleet.node(name))
-            .map(|node| fleet.seats().of_node(node))
-            .filter(|seat| holders.binary_search(seat).is_ok())
-            .filter(|seat| !fleet.seats().at(*seat).is_revoked);
-        let key = seats::key(known.title, known.whence.viewer);
+            .map(|node| fleet.node_table().of_node(node))
+            .filter(|entry| holders.binary_search(entry).is_ok())
+            .filter(|entry| !fleet.node_table().at(*entry).is_revoked);
+        let key = node_table::key(known.title, known.whence.viewer);
         let (sites, taken) = (Vec::with_capacity(8), Vec::with_capacity(NODES_MAX));
         Self { fleet, known, key, holders, playing, first_choice: None, sites, taken }
     }
 
-    fn seat(&self, seat: u32) -> &'c Seat {
-        self.fleet.seats().at(seat)
+    fn entry(&self, entry: u32) -> &'c NodeEntry {
+        self.fleet.node_table().at(entry)
     }
 
     fn make(mut self, decision: &mut Decision) {
-        let stays = self.playing.filter(|seat| self.seat(*seat).standing <= Standing::Closed);
-        self.taken.extend(stays.map(|seat| (seat, Reason::Playing)));
+        let stays = self.playing.filter(|entry| self.entry(*entry).standing <= Standing::Closed);
+        self.taken.extend(stays.map(|entry| (entry, ChoiceReason::Playing)));
         // One more site than missing nodes: one may be the site of the node that stays.
         self.find_sites(NODES_MAX + self.taken.len());
         for turn in &TURNS {
@@ -142,11 +142,11 @@ impl<'c> Choice<'c> {
         }
         let kept = usize::from(stays.is_some());
         let fleet = self.fleet;
-        self.taken[kept..].sort_by_key(|(seat, _)| fleet.seats().at(*seat).standing);
+        self.taken[kept..].sort_by_key(|(entry, _)| fleet.node_table().at(*entry).standing);
         if stays.is_none() {
             self.stay_for_want_of_better();
         }
-        decision.first_choice = self.first_choice.map(|(seat, _)| self.seat(seat).node as usize);
+        decision.first_choice = self.first_choice.map(|(entry, _)| self.entry(entry).node as usize);
         decision.label = self.label();
         decision.ranked = self.taken.iter().map(|taken| self.ranked(*taken)).collect();
     }
@@ -157,10 +157,10 @@ impl<'c> Choice<'c> {
         let has_better = self
             .taken
             .first()
-            .is_some_and(|(seat, _)| self.seat(*seat).standing <= Standing::Closed);
+            .is_some_and(|(entry, _)| self.entry(*entry).standing <= Standing::Closed);
         if !has_better {
-            self.taken.retain(|(seat, _)| *seat != playing);
-            self.taken.insert(0, (playing, Reason::Playing));
+            self.taken.retain(|(entry, _)| *entry != playing);
+            self.taken.insert(0, (playing, ChoiceReason::Playing));
             self.taken.truncate(NODES_MAX);
         }
     }
@@ -173,8 +173,8 @@ impl<'c> Choice<'c> {
                 self.first_choice = first_of_site(self.fleet, site, self.holders, self.key);
             }
             let mut stands = [false; 3];
-            for seat in within(self.holders, self.fleet.seats().range(site)) {
-                if let Some(stand) = stands.get_mut(self.seat(*seat).standing as usize) {
+            for entry in within(self.holders, self.fleet.node_table().range(site)) {
+                if let Some(stand) = stands.get_mut(self.entry(*entry).standing as usize) {
                     *stand = true;
                 }
             }
@@ -192,34 +192,34 @@ impl<'c> Choice<'c> {
         for at in 0..self.sites.len() {
             let (site, reason) = self.sites[at];
             while self.taken.len() < NODES_MAX {
-                let Some(seat) = self.best(site, turn) else { break };
-                self.taken.push((seat, reason));
+                let Some(entry) = self.best(site, turn) else { break };
+                self.taken.push((entry, reason));
             }
         }
     }
 
     fn best(&self, site: usize, turn: &Turn) -> Option<u32> {
-        let fits = |seat: &u32| {
-            let own = self.seat(*seat);
+        let fits = |entry: &u32| {
+            let own = self.entry(*entry);
             (turn.from..=turn.to).contains(&own.standing)
-                && self.taken.iter().all(|(other, _)| own.is_apart(self.seat(*other), turn.apart))
+                && self.taken.iter().all(|(other, _)| own.is_apart(self.entry(*other), turn.apart))
         };
-        let holders = within(self.holders, self.fleet.seats().range(site));
+        let holders = within(self.holders, self.fleet.node_table().range(site));
         least(self.fleet, holders.iter().copied().filter(fits), self.key)
     }
 
     fn label(&self) -> Option<Label> {
         let (first, holds) = self.first_choice?;
         match self.taken.first() {
-            Some((_, Reason::Playing)) => None,
-            Some((seat, _)) if *seat == first => None,
+            Some((_, ChoiceReason::Playing)) => None,
+            Some((entry, _)) if *entry == first => None,
             _ if holds => Some(Label::Health),
             _ => Some(Label::Content),
         }
     }
 
-    fn ranked(&self, (seat, reason): (u32, Reason)) -> Ranked {
-        let seat = self.seat(seat);
-        Ranked { node: seat.node as usize, reason, standing: seat.standing }
+    fn ranked(&self, (entry, reason): (u32, ChoiceReason)) -> Ranked {
+        let entry = self.entry(entry);
+        Ranked { node: entry.node as usize, reason, standing: entry.standing }
     }
 }

@@ -31,7 +31,7 @@ pub struct Ranked {
     /// Its index in the snapshot's `nodes`.
     pub node: usize,
     /// Why it is in the answer.
-    pub reason: Reason,
+    pub reason: ChoiceReason,
     /// Whether it accepts new viewers.
     pub standing: Standing,
 }
@@ -39,7 +39,7 @@ pub struct Ranked {
 /// Why a node is in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum ChoiceReason {
     /// The viewer is playing from it.
     Playing,
     /// Its site announces a prefix that contains the viewer's address.
@@ -52,7 +52,7 @@ pub enum Reason {
     Anywhere,
 }
 
-impl Reason {
+impl ChoiceReason {
     /// Its name in all texts.
     pub fn as_str(self) -> &'static str {
         match self {

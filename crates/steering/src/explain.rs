@@ -7,7 +7,7 @@ use fleet::SnapshotNode;
 
 use crate::decide::{Known, decide_known};
 use crate::order;
-use crate::{Decision, Fleet, Label, Question, Reason, Standing};
+use crate::{ChoiceReason, Decision, Fleet, Label, Question, Standing};
 
 /// Most sites named in addition to those in the answer.
 const SITES_MAX: usize = 8;
@@ -75,7 +75,7 @@ impl Told<'_> {
             );
         };
         let stays =
-            self.decision.ranked.first().is_some_and(|first| first.reason == Reason::Playing);
+            self.decision.ranked.first().is_some_and(|first| first.reason == ChoiceReason::Playing);
         let verdict = match (stays, self.fleet.standing(node)) {
             (true, Standing::Open | Standing::Closed) => "and stays there",
             (true, _) => "and stays there, because no better node holds the title",
@@ -123,33 +123,35 @@ impl Told<'_> {
         text: &mut String,
         rank: usize,
         site: usize,
-        reason: Reason,
+        reason: ChoiceReason,
         title: usize,
     ) -> std::fmt::Result {
         let name = &self.fleet.snapshot().sites[site].name;
         writeln!(text, "  {rank}. {name}: {}", self.why(site, reason))?;
-        let seats = self.fleet.seats().in_site(site);
-        for seat in seats.iter().take(NODES_MAX) {
-            let node = &self.fleet.snapshot().nodes[seat.node as usize];
-            writeln!(text, "       {}: {}", node.name, self.state(seat.node as usize, title))?;
+        let entries = self.fleet.node_table().in_site(site);
+        for entry in entries.iter().take(NODES_MAX) {
+            let node = &self.fleet.snapshot().nodes[entry.node as usize];
+            writeln!(text, "       {}: {}", node.name, self.state(entry.node as usize, title))?;
         }
-        match seats.len().saturating_sub(NODES_MAX) {
-            0 if seats.is_empty() => writeln!(text, "       no nodes"),
+        match entries.len().saturating_sub(NODES_MAX) {
+            0 if entries.is_empty() => writeln!(text, "       no nodes"),
             0 => Ok(()),
             more => writeln!(text, "       and {more} more nodes"),
         }
     }
 
-    fn why(&self, site: usize, reason: Reason) -> String {
+    fn why(&self, site: usize, reason: ChoiceReason) -> String {
         let region = &self.fleet.snapshot().sites[site].region;
         match reason {
-            Reason::Prefix => self.announced(site),
-            Reason::Near => {
+            ChoiceReason::Prefix => self.announced(site),
+            ChoiceReason::Near => {
                 let neighbour = self.neighbour_km(site);
                 neighbour.unwrap_or_else(|| "near the best site".to_owned())
             }
-            Reason::Region => format!("in the region {region}"),
-            Reason::Playing | Reason::Anywhere => format!("elsewhere (region {region})"),
+            ChoiceReason::Region => format!("in the region {region}"),
+            ChoiceReason::Playing | ChoiceReason::Anywhere => {
+                format!("elsewhere (region {region})")
+            }
         }
     }
 

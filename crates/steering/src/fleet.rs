@@ -8,15 +8,15 @@ use fleet::{FleetSnapshot, Name, SnapshotError};
 use crate::Standing;
 use crate::geography::Geography;
 use crate::holders::Holders;
+use crate::node_table::NodeTable;
 use crate::reach::Reach;
-use crate::seats::Seats;
 use crate::standing::mark_full;
 
 /// An indexed snapshot, for questions. It is immutable; share it in an [`Arc`].
 #[derive(Debug)]
 pub struct Fleet {
     pub(crate) snapshot: FleetSnapshot,
-    pub(crate) seats: Seats,
+    pub(crate) node_table: NodeTable,
     names: Arc<Names>,
     pub(crate) holders: Arc<Holders>,
     reach: Arc<Reach>,
@@ -50,23 +50,25 @@ impl Fleet {
     pub fn new(mut snapshot: FleetSnapshot, before: Option<&Self>) -> Result<Self, SnapshotError> {
         snapshot.check().map_err(SnapshotError::Bounds)?;
         mark_full(&mut snapshot, before);
-        let seats = Seats::new(&snapshot);
+        let node_table = NodeTable::new(&snapshot);
         let names = before
             .filter(|before| before.has_names_of(&snapshot))
             .map_or_else(|| Arc::new(Names::new(&snapshot)), |before| before.names.clone());
-        let holders = before.filter(|before| before.has_holders_of(&snapshot, &seats)).map_or_else(
-            || Arc::new(Holders::new(&snapshot, &seats)),
-            |before| before.holders.clone(),
-        );
+        let holders =
+            before.filter(|before| before.has_holders_of(&snapshot, &node_table)).map_or_else(
+                || Arc::new(Holders::new(&snapshot, &node_table)),
+                |before| before.holders.clone(),
+            );
         let reach = before
             .filter(|before| before.has_routes_of(&snapshot))
             .map_or_else(|| Arc::new(Reach::new(&snapshot.sites)), |before| before.reach.clone());
-        let geography =
-            before.filter(|before| before.geography.is_of(&snapshot.sites, &seats)).map_or_else(
-                || Arc::new(Geography::new(&snapshot.sites, &seats)),
+        let geography = before
+            .filter(|before| before.geography.is_of(&snapshot.sites, &node_table))
+            .map_or_else(
+                || Arc::new(Geography::new(&snapshot.sites, &node_table)),
                 |before| before.geography.clone(),
             );
-        Ok(Self { snapshot, seats, names, holders, reach, geography })
+        Ok(Self { snapshot, node_table, names, holders, reach, geography })
     }
 
     /// The snapshot, with full nodes marked.
@@ -86,20 +88,20 @@ impl Fleet {
 
     /// Whether a node holds a title; both are indexes in the snapshot.
     pub fn holds(&self, node: usize, title: usize) -> bool {
-        self.holders.of(title).binary_search(&self.seats.of_node(node)).is_ok()
+        self.holders.of(title).binary_search(&self.node_table.of_node(node)).is_ok()
     }
 
     /// Whether a node accepts viewers.
     pub fn standing(&self, node: usize) -> Standing {
-        self.seats.at(self.seats.of_node(node)).standing
+        self.node_table.at(self.node_table.of_node(node)).standing
     }
 
     pub(crate) fn was_full(&self, name: &Name) -> bool {
         self.node(name.as_str()).is_some_and(|node| self.snapshot.nodes[node].full)
     }
 
-    pub(crate) fn seats(&self) -> &Seats {
-        &self.seats
+    pub(crate) fn node_table(&self) -> &NodeTable {
+        &self.node_table
     }
 
     pub(crate) fn holders(&self) -> &Holders {
@@ -127,9 +129,9 @@ impl Fleet {
                 .all(|(one, next)| one.path == next.path)
     }
 
-    fn has_holders_of(&self, next: &FleetSnapshot, seats: &Seats) -> bool {
+    fn has_holders_of(&self, next: &FleetSnapshot, node_table: &NodeTable) -> bool {
         self.snapshot.titles.len() == next.titles.len()
-            && self.seats.has_order_of(seats)
+            && self.node_table.has_order_of(node_table)
             && self
                 .snapshot
                 .nodes

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use fleet::Site;
 
 use crate::hash;
-use crate::seats::Seats;
+use crate::node_table::NodeTable;
 
 /// Most neighbours of a site that are ordered by distance; further sites follow by region. A tenth of a fleet of a thousand sites has a copy of
 /// almost any title.
@@ -112,13 +112,17 @@ fn orders(spots: &[Spot], sites: &[u32]) -> [Box<[u32]>; ORDERS] {
     std::array::from_fn(|order| ordered(spots, sites, order))
 }
 
-fn spots(sites: &[Site], seats: &Seats) -> Vec<Spot> {
-    sites.iter().enumerate().map(|(number, site)| Spot::new(site, seats.weight(number))).collect()
+fn spots(sites: &[Site], node_table: &NodeTable) -> Vec<Spot> {
+    sites
+        .iter()
+        .enumerate()
+        .map(|(number, site)| Spot::new(site, node_table.weight(number)))
+        .collect()
 }
 
 impl Geography {
-    pub(crate) fn new(sites: &[Site], seats: &Seats) -> Self {
-        let spots = spots(sites, seats);
+    pub(crate) fn new(sites: &[Site], node_table: &NodeTable) -> Self {
+        let spots = spots(sites, node_table);
         let with_nodes: Vec<u32> =
             (0..spots.len() as u32).filter(|site| spots[*site as usize].weight > 0.0).collect();
         let mut by_region: HashMap<String, Vec<u32>> = HashMap::new();
@@ -137,8 +141,8 @@ impl Geography {
     }
 
     /// Whether it is still valid for these sites and nodes.
-    pub(crate) fn is_of(&self, sites: &[Site], seats: &Seats) -> bool {
-        self.spots == spots(sites, seats)
+    pub(crate) fn is_of(&self, sites: &[Site], node_table: &NodeTable) -> bool {
+        self.spots == spots(sites, node_table)
     }
 
     pub(crate) fn neighbours(&self, site: usize) -> &[Neighbour] {

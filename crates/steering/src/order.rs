@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 
 use crate::geography::Neighbour;
 use crate::reach::{PrefixId, Route};
-use crate::{Fleet, Reason, hash};
+use crate::{ChoiceReason, Fleet, hash};
 
 /// A viewer's location, as far as known, and its number.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +23,9 @@ pub(crate) struct Whence<'q> {
 }
 
 /// Visits sites in order with the reason for each; return `Break` to stop.
-pub(crate) trait Visit: FnMut(usize, Reason) -> ControlFlow<()> {}
+pub(crate) trait Visit: FnMut(usize, ChoiceReason) -> ControlFlow<()> {}
 
-impl<F: FnMut(usize, Reason) -> ControlFlow<()>> Visit for F {}
+impl<F: FnMut(usize, ChoiceReason) -> ControlFlow<()>> Visit for F {}
 
 /// Visits sites, best first, until `visit` breaks or there are no more.
 pub(crate) fn sites(fleet: &Fleet, whence: &Whence<'_>, mut visit: impl Visit) {
@@ -47,12 +47,15 @@ fn walk(fleet: &Fleet, whence: &Whence<'_>, visit: &mut impl Visit) -> ControlFl
         }
     }
     for near in best.map_or(&[][..], |best| geography.neighbours(best)) {
-        visit(near.site as usize, if near.km.is_some() { Reason::Near } else { Reason::Region })?;
+        visit(
+            near.site as usize,
+            if near.km.is_some() { ChoiceReason::Near } else { ChoiceReason::Region },
+        )?;
     }
     if let Some(region) = best.map(|best| geography.region_of(best)).or(whence.region) {
-        each(geography.in_region(region, whence.viewer), Reason::Region, visit)?;
+        each(geography.in_region(region, whence.viewer), ChoiceReason::Region, visit)?;
     }
-    each(geography.anywhere(whence.viewer), Reason::Anywhere, visit)
+    each(geography.anywhere(whence.viewer), ChoiceReason::Anywhere, visit)
 }
 
 /// The sites that announce a prefix and that routing ranks equal.
@@ -66,16 +69,16 @@ fn announcing(
     let is_among =
         |near: &&Neighbour| equals.binary_search_by_key(&near.site, |route| route.site).is_ok();
     for near in near.unwrap_or_default().iter().filter(is_among) {
-        visit(near.site as usize, Reason::Prefix)?;
+        visit(near.site as usize, ChoiceReason::Prefix)?;
     }
     let first = hash::mix(!viewer) as usize % equals.len();
     for route in equals[first..].iter().chain(&equals[..first]) {
         best.get_or_insert(route.site as usize);
-        visit(route.site as usize, Reason::Prefix)?;
+        visit(route.site as usize, ChoiceReason::Prefix)?;
     }
     ControlFlow::Continue(())
 }
 
-fn each(sites: &[u32], reason: Reason, visit: &mut impl Visit) -> ControlFlow<()> {
+fn each(sites: &[u32], reason: ChoiceReason, visit: &mut impl Visit) -> ControlFlow<()> {
     sites.iter().try_for_each(|site| visit(*site as usize, reason))
 }

@@ -44,14 +44,15 @@ impl Fleet {
             }
         }
         mark_full(&mut self.snapshot, None);
-        self.seats.refresh(&self.snapshot);
+        self.node_table.refresh(&self.snapshot);
         // Revoked nodes have no weight.
-        if !self.geography.is_of(&self.snapshot.sites, &self.seats) {
-            self.geography = Arc::new(Geography::new(&self.snapshot.sites, &self.seats));
+        if !self.geography.is_of(&self.snapshot.sites, &self.node_table) {
+            self.geography = Arc::new(Geography::new(&self.snapshot.sites, &self.node_table));
         }
         if changes.came.len() + changes.went.len() > 0 {
             let holders = Arc::make_mut(&mut self.holders);
-            let seated = |(node, title): &(u32, u32)| (*title, self.seats.of_node(*node as usize));
+            let seated =
+                |(node, title): &(u32, u32)| (*title, self.node_table.of_node(*node as usize));
             holders.change(changes.went.iter().map(seated), false);
             holders.change(changes.came.iter().map(seated), true);
         }

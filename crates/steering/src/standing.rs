@@ -1,6 +1,6 @@
 //! Whether a node accepts viewers.
 
-use fleet::{FleetSnapshot, NotMe, SnapshotNode, State};
+use fleet::{FleetSnapshot, SheddingReason, SnapshotNode, State};
 
 use crate::Fleet;
 
@@ -21,7 +21,7 @@ impl Standing {
     pub(crate) fn of(node: &SnapshotNode) -> Self {
         if node.state != State::Serving {
             Self::Out
-        } else if node.not_me.iter().any(|reason: &NotMe| reason.moves_viewers()) {
+        } else if node.not_me.iter().any(|reason: &SheddingReason| reason.moves_viewers()) {
             Self::Failing
         } else if node.full || !node.not_me.is_empty() {
             Self::Closed

@@ -2,7 +2,7 @@
 
 use crate::hash;
 
-/// Number of orders of a site's nodes that viewers follow: see `seats::key`.
+/// Number of orders of a site's nodes that viewers follow: see `node_table::key`.
 const ORDERS: u64 = 8;
 
 /// A node's input to hashing.
@@ -42,7 +42,7 @@ impl TitleOrder {
 #[cfg(test)]
 mod tests {
     use super::{HashedNode, TitleOrder};
-    use crate::{hash, seats};
+    use crate::{hash, node_table};
 
     #[test]
     fn the_first_node_is_the_first_choice_of_some_viewers() {
@@ -55,8 +55,9 @@ mod tests {
             let node = |name: &String| HashedNode::new(name, 1000);
             let first = by_cost(names.iter().map(|name| order.cost(node(name))).collect());
             let chosen = |viewer: u64| {
-                let key =
-                    |name: &String| hash::mix(seats::key(&title, viewer) ^ hash::of_text(name));
+                let key = |name: &String| {
+                    hash::mix(node_table::key(&title, viewer) ^ hash::of_text(name))
+                };
                 by_cost(names.iter().map(|name| hash::cost(key(name), 1000.0)).collect())
             };
             assert!((0..200).any(|viewer| chosen(viewer) == first), "{title}");

@@ -14,7 +14,7 @@ pub struct Config {
     pub tso_bytes_max: u32,
     /// The smallest want, in bytes. Smaller ranges are wanted only if nothing else is in flight, or if they are an eighth of the window.
     pub want_bytes_min: u32,
-    /// The largest [`Want`](crate::Want), in bytes; at least a segment.
+    /// The largest [`ByteRequest`](crate::ByteRequest), in bytes; at least a segment.
     pub want_bytes_max: u32,
     /// Allows the bytes in hand to end in a short segment although the stream continues. If false, such an end is withheld while something is in
     /// flight ([`Withheld::TooFew`](crate::Withheld::TooFew)).

@@ -22,8 +22,8 @@ use crate::seq::Seq;
 use crate::table::Table;
 use crate::time_wait::TimeWait;
 use crate::{
-    Arrived, Config, CongestionControl, Event, Id, Info, Reason, Secret, Statistics, Transmit,
-    Want, Withheld,
+    Arrived, ByteRequest, CloseReason, Config, CongestionControl, Event, Id, Info, Secret,
+    Statistics, Transmit, Withheld,
 };
 
 /// How many replies without a connection may wait to be sent: more than one batch of a device, and too few for a flood to gain from it.
@@ -203,7 +203,7 @@ impl Endpoint {
     pub fn poll_event(&mut self) -> Option<(Id, Event)> {
         // Before other events: the connection that took its place may have the same slot.
         if let Some(id) = self.orphans.take_evicted() {
-            return Some((id, Event::Ended(Reason::Evicted)));
+            return Some((id, Event::Ended(CloseReason::Evicted)));
         }
         while let Some(id) = self.with_event.front().copied() {
             let event = self.connections.get_mut(id).and_then(|connection| connection.take_event());
@@ -245,7 +245,7 @@ impl Endpoint {
     }
 
     /// The next range to supply.
-    pub fn poll_want(&mut self, now: Instant) -> Option<(Id, Want)> {
+    pub fn poll_byte_request(&mut self, now: Instant) -> Option<(Id, ByteRequest)> {
         let now = self.time(now);
         while let Some(id) = self.with_want.pop_front() {
             if let Some(connection) = self.connections.get_mut(id) {

@@ -37,12 +37,12 @@ pub enum Event {
     /// The peer has finished sending. The rest can still be read, and we may still send.
     Finished,
     /// The connection is over, and its [`Id`] no longer valid.
-    Ended(Reason),
+    Ended(CloseReason),
 }
 
 /// Why a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum CloseReason {
     /// Both sides finished, and everything we sent was acknowledged.
     Closed,
     /// The peer reset it.
@@ -66,7 +66,7 @@ pub enum Reason {
 /// A request for bytes that may be sent. It is made once, until the bytes are sent ([`transmit`](crate::Endpoint::transmit)), declined
 /// ([`decline`](crate::Endpoint::decline)) or lost again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Want {
+pub struct ByteRequest {
     /// Offsets in the connection's send stream.
     pub range: Range<u64>,
     /// Set if these bytes were sent before and lost.

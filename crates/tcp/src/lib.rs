@@ -1,9 +1,9 @@
 //! A TCP endpoint for servers, without I/O and without a clock, whose send side holds no payload.
 //!
 //! [`Endpoint`] takes segments ([`Endpoint::handle_segment`]) and the time, and returns segments ([`Endpoint::poll_transmit`]), events
-//! ([`Endpoint::poll_event`]) and wants ([`Endpoint::poll_want`]): ranges of a connection's send stream that it could send if it had them. The caller
-//! gets those bytes, usually from disk, and [`Endpoint::transmit`] returns how many of them to send. A lost range is requested and read again: only
-//! offsets are kept between one send and the next.
+//! ([`Endpoint::poll_event`]) and wants ([`Endpoint::poll_byte_request`]): ranges of a connection's send stream that it could send if it had them.
+//! The caller gets those bytes, usually from disk, and [`Endpoint::transmit`] returns how many of them to send. A lost range is requested and read
+//! again: only offsets are kept between one send and the next.
 //!
 //! One turn of a caller's loop:
 //!
@@ -11,7 +11,7 @@
 //!    [`Endpoint::next_timeout`] has passed;
 //! 2. `poll_event` until `None`: read requests, [`Endpoint::write`] the length of the answer, release what was
 //!    acknowledged;
-//! 3. `poll_want` until `None`: start reading those ranges, or use what is in hand;
+//! 3. `poll_byte_request` until `None`: start reading those ranges, or use what is in hand;
 //! 4. `transmit` for each range in hand until it is `Err`;
 //! 5. `poll_transmit` until `None`: segments without payload.
 //!
@@ -54,6 +54,6 @@ mod time_wait;
 
 pub use config::{Config, CongestionControl, KeepAlive, Secret};
 pub use endpoint::Endpoint;
-pub use event::{Event, Id, Info, Reason, Want, Withheld};
+pub use event::{ByteRequest, CloseReason, Event, Id, Info, Withheld};
 pub use segment::{Arrived, Ecn, HEADER_BYTES_MAX, Header, Transmit};
 pub use statistics::Statistics;

@@ -34,7 +34,7 @@ impl Orphans {
 impl Endpoint {
     /// Releases a connection: it is finished, if it was not, and what still arrives is discarded. Written bytes are still requested until they are
     /// acknowledged. The connection keeps its place only until another one needs it, the oldest first; then it ends with
-    /// [`Reason::Evicted`](crate::Reason::Evicted).
+    /// [`CloseReason::Evicted`](crate::CloseReason::Evicted).
     pub fn let_go(&mut self, now: Instant, id: Id) {
         let now = self.time(now);
         let is_orphan = self.with(now, id, |connection, cx| connection.let_go(cx));

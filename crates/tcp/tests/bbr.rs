@@ -1,5 +1,5 @@
 //! BBR on a known path, alone and next to other flows, in virtual time: several servers, one client that reads everything, one bottleneck for all
-//! (`middlebox::Link`).
+//! (`middlebox::SimulatedLink`).
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fullbore_tcp::{
     Arrived, Config, CongestionControl, Ecn, Endpoint, Event, Id, Info, Secret, Transmit, Withheld,
 };
-use middlebox::{Chance, Impairment, Link};
+use middlebox::{Chance, Impairment, SimulatedLink};
 
 use CongestionControl::{Bbr, Bbr1, Cubic};
 
@@ -48,8 +48,8 @@ struct Field {
     start: Instant,
     client: Endpoint,
     flows: Vec<Flow>,
-    there: Link<Packet>,
-    back: Link<Packet>,
+    there: SimulatedLink<Packet>,
+    back: SimulatedLink<Packet>,
     buffer: Vec<u8>,
 }
 
@@ -93,8 +93,8 @@ impl Field {
             start: now,
             client: Endpoint::new(viewer, Secret([9; 16]), now),
             flows: flows.iter().enumerate().map(flow).collect(),
-            there: Link::new(Impairment { delay: RTT / 2, ..Impairment::default() }, 1),
-            back: Link::new(back, 2),
+            there: SimulatedLink::new(Impairment { delay: RTT / 2, ..Impairment::default() }, 1),
+            back: SimulatedLink::new(back, 2),
             buffer: vec![0; 256 << 10],
         }
     }
@@ -148,7 +148,7 @@ impl Field {
         let now = self.now;
         for (index, flow) in self.flows.iter_mut().enumerate() {
             flow.take_events(now);
-            while let Some((_, want)) = flow.server.poll_want(now) {
+            while let Some((_, want)) = flow.server.poll_byte_request(now) {
                 flow.bring(want.range);
             }
             let back = &mut self.back;
@@ -253,7 +253,7 @@ fn take(endpoint: &mut Endpoint, now: Instant, packet: &Packet) {
 }
 
 /// Puts a segment on the path, cut as a device does.
-fn put(link: &mut Link<Packet>, now: Instant, flow: usize, transmit: &Transmit) {
+fn put(link: &mut SimulatedLink<Packet>, now: Instant, flow: usize, transmit: &Transmit) {
     let header = transmit.header.as_bytes();
     let size = usize::from(transmit.segment_bytes).max(1);
     let bytes = transmit.payload_bytes();
@@ -282,7 +282,7 @@ fn one_per_cent_of_loss_costs_bbr_little_and_cubic_nearly_all() {
     let rate = |control, seed| {
         let path = bottleneck(50 * MBIT, 125_000, Chance::per_million(10_000));
         let mut field = Field::new(&[(control, 0.0)], path);
-        field.back = Link::new(path, seed);
+        field.back = SimulatedLink::new(path, seed);
         field.rates(2.0, 10.0)[0]
     };
     let first = rate(Bbr1, 2);

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::Duration;
 
-use fullbore_tcp::{Config, Event, KeepAlive, Reason};
+use fullbore_tcp::{CloseReason, Config, Event, KeepAlive};
 use peer::{ACK, Peer, RST, SYN, World};
 
 /// Counts the bytes that each thread, and so each test, holds.
@@ -243,7 +243,8 @@ fn peers_that_never_finish_keep_nobody_out() {
     assert!(grown < 1000 * 256, "{grown} bytes");
     assert_eq!(world.endpoint.connections(), PLACES.into());
     assert_eq!(world.endpoint.statistics().connections_full, 0);
-    let evicted = world.events.iter().filter(|(_, event)| *event == Event::Ended(Reason::Evicted));
+    let evicted =
+        world.events.iter().filter(|(_, event)| *event == Event::Ended(CloseReason::Evicted));
     assert_eq!(evicted.count(), 1000 - usize::from(PLACES));
     // They make room; connections that are still served do not.
     let mut honest: Vec<_> = (0..PLACES)

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use fullbore_tcp::{
-    Arrived, Config, Ecn, Endpoint, Event, Id, Info, Reason, Secret, Transmit, Withheld,
+    Arrived, CloseReason, Config, Ecn, Endpoint, Event, Id, Info, Secret, Transmit, Withheld,
 };
 
 /// The byte at an offset of the server's stream.
@@ -119,11 +119,11 @@ impl Pair {
 
     /// Supplies both sides, sends what may be sent, and carries the other segments.
     fn exchange(&mut self) {
-        while let Some((id, want)) = self.server.poll_want(self.now) {
+        while let Some((id, want)) = self.server.poll_byte_request(self.now) {
             self.wanted_again |= want.retransmission;
             self.bring(true, id, want.range);
         }
-        while let Some((id, want)) = self.client.poll_want(self.now) {
+        while let Some((id, want)) = self.client.poll_byte_request(self.now) {
             self.bring(false, id, want.range);
         }
         for (at_server, id, held) in std::mem::take(&mut self.hand) {
@@ -261,7 +261,7 @@ fn fetch(mut pair: Pair, bytes: u64, v6: bool) -> Fetched {
         assert!(pair.step(), "stuck after {received} bytes");
         assert!(pair.now - began < Duration::from_secs(3600), "slow: {received} bytes in an hour");
     }
-    assert_eq!((received, &ended[..]), (bytes, &[Reason::Closed; 2][..]));
+    assert_eq!((received, &ended[..]), (bytes, &[CloseReason::Closed; 2][..]));
     Fetched { seconds: (done_at - began).as_secs_f64(), pair, memory_bytes_max, ranges_max }
 }
 

@@ -8,7 +8,7 @@ pub(crate) const SILOS_MAX: usize = 16;
 
 /// The source of a window of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum ReadSource {
     /// From memory: no disk wrote it there for this viewer.
     Memory,
     /// From a disk of this silo; `None` if unknown.
@@ -27,21 +27,21 @@ const SOURCES: usize = 2 + SILOS_MAX;
 
 impl Crossings {
     /// Adds bytes from this source that left by a card of this silo.
-    pub fn add(&self, source: Source, card: Option<usize>, bytes: u64) {
+    pub fn add(&self, source: ReadSource, card: Option<usize>, bytes: u64) {
         let known = |silo: Option<usize>| silo.filter(|silo| *silo < SILOS_MAX);
         let source = match source {
-            Source::Memory => 0,
-            Source::Disk(silo) => known(silo).map_or(1, |silo| 2 + silo),
+            ReadSource::Memory => 0,
+            ReadSource::Disk(silo) => known(silo).map_or(1, |silo| 2 + silo),
         };
         let card = known(card).map_or(0, |silo| 1 + silo);
         self.0[source][card].add(bytes);
     }
 
     /// The numbers that are not 0.
-    pub fn each(&self) -> impl Iterator<Item = (Source, Option<usize>, u64)> {
+    pub fn each(&self) -> impl Iterator<Item = (ReadSource, Option<usize>, u64)> {
         let source = |at: usize| match at {
-            0 => Source::Memory,
-            at => Source::Disk(at.checked_sub(2)),
+            0 => ReadSource::Memory,
+            at => ReadSource::Disk(at.checked_sub(2)),
         };
         let rows = self.0.iter().enumerate().flat_map(move |(at, row)| {
             let cells = row.iter().enumerate();
@@ -59,11 +59,11 @@ mod tests {
     fn each_path_has_a_number_of_its_own() {
         let crossings = Crossings::default();
         let paths = [
-            (Source::Memory, None),
-            (Source::Memory, Some(0)),
-            (Source::Disk(None), Some(1)),
-            (Source::Disk(Some(0)), None),
-            (Source::Disk(Some(15)), Some(15)),
+            (ReadSource::Memory, None),
+            (ReadSource::Memory, Some(0)),
+            (ReadSource::Disk(None), Some(1)),
+            (ReadSource::Disk(Some(0)), None),
+            (ReadSource::Disk(Some(15)), Some(15)),
         ];
         for (at, (source, card)) in paths.into_iter().enumerate() {
             crossings.add(source, card, 1 << at);
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn silos_beyond_the_table_count_as_unknown() {
         let crossings = Crossings::default();
-        crossings.add(Source::Disk(Some(SILOS_MAX)), Some(usize::MAX), 3);
-        assert_eq!(crossings.each().collect::<Vec<_>>(), [(Source::Disk(None), None, 3)]);
+        crossings.add(ReadSource::Disk(Some(SILOS_MAX)), Some(usize::MAX), 3);
+        assert_eq!(crossings.each().collect::<Vec<_>>(), [(ReadSource::Disk(None), None, 3)]);
     }
 }

@@ -123,18 +123,18 @@ fn escaped(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::Stored;
+    use crate::metric::StoredUnit;
 
     #[test]
     fn each_kind_has_its_form() {
         let mut exposition = Exposition::default();
         let gauge = Metric::new(Kind::Gauge, "fullbore_uptime_seconds", "A \\ in help.");
-        exposition.one(&gauge.stored(Stored::Millionths), 2_500_000);
+        exposition.one(&gauge.stored(StoredUnit::Millionths), 2_500_000);
         let counter = Metric::new(Kind::Counter, "fullbore_ends_total", "Ends.").by("reason");
         exposition.labelled(&counter, [("a \"b\"\\\n", 7)]);
         let histogram = Metric::new(Kind::Histogram, "fullbore_wait_seconds", "Waits.");
         exposition.histogram(
-            &histogram.stored(Stored::Thousandths),
+            &histogram.stored(StoredUnit::Thousandths),
             [(100, 1), (250, 3)],
             4,
             5_250,

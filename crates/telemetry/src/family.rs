@@ -44,8 +44,8 @@ families! {
     Routes connections_by_route_total by route "Connections established, by route.";
     KernelTlsRefusals kernel_tls_refused_total by reason "Connections that the kernel did not encrypt, by reason.";
     KernelTlsWithheld kernel_tls_withheld_total by reason "Connections that the kernel does not encrypt because of the network device by which they leave, by reason.";
-    CardTls card_tls_connections_total by got "Connections whose keys were meant for a network card that encrypts, by where the keys went: the card, the kernel on the CPU, or unclear if the kernel's counters do not show it.";
-    CardTlsCostly card_tls_costly_total by reason "Connections that a network card encrypts and that retransmit too much, by whether it is bytes or segments. They end with their next response.";
+    NicTls card_tls_connections_total by got "Connections whose keys were meant for a network card that encrypts, by where the keys went: the card, the kernel on the CPU, or unclear if the kernel's counters do not show it.";
+    NicTlsCostly card_tls_costly_total by reason "Connections that a network card encrypts and that retransmit too much, by whether it is bytes or segments. They end with their next response.";
     Tcp tcp_events_total by event "Events in the server's own TCP, including refused segments (bypass).";
     TcpPayload tcp_payload_bytes_total by kind "Payload of the server's own TCP, by what happened to it (bypass).";
     Held bypass_held_total by reason "Byte ranges that the server's own TCP requested and then did not send in full, by reason (bypass).";

@@ -18,11 +18,11 @@ mod number;
 mod numbers;
 mod totals;
 
-pub use crossings::{Crossings, Source};
+pub use crossings::{Crossings, ReadSource};
 pub use exposition::{Exposition, Summary};
 pub use family::Family;
 pub use histogram::{Buckets, Histogram};
-pub use metric::{Kind, Metric, Stored, Unit, Value};
+pub use metric::{Kind, Metric, StoredUnit, Unit, Value};
 pub use number::Number;
 pub use numbers::{Counted, Numbers};
 pub use totals::Totals;

@@ -66,7 +66,7 @@ impl Unit {
 
 /// How a value is stored as a whole number, and so how it is converted to its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum StoredUnit {
     /// In the unit.
     Units,
     /// In thousandths of it: milliseconds.
@@ -77,7 +77,7 @@ pub enum Stored {
     Kilobits,
 }
 
-impl Stored {
+impl StoredUnit {
     /// The value in its unit. It is divided, which keeps decimal fractions short: 32 millionths are 0.000032.
     pub fn in_units(self, stored: u64) -> Value {
         match self {
@@ -147,13 +147,13 @@ pub struct Metric {
     /// Its meaning, in a sentence or two.
     pub help: &'static str,
     /// How its values are stored.
-    pub stored: Stored,
+    pub stored: StoredUnit,
 }
 
 impl Metric {
     /// A metric without a label, stored in its unit.
     pub const fn new(kind: Kind, name: &'static str, help: &'static str) -> Self {
-        Self { name, kind, label: None, help, stored: Stored::Units }
+        Self { name, kind, label: None, help, stored: StoredUnit::Units }
     }
 
     /// The same metric with a label.
@@ -162,7 +162,7 @@ impl Metric {
     }
 
     /// The same metric, stored in another way.
-    pub const fn stored(self, stored: Stored) -> Self {
+    pub const fn stored(self, stored: StoredUnit) -> Self {
         Self { stored, ..self }
     }
 
@@ -201,7 +201,7 @@ impl Metric {
             ),
             (words().any(|word| UNITS_NOT_BASE.contains(&word)), "its unit is no base unit"),
             (
-                self.stored != Stored::Units && self.unit() == Unit::Count,
+                self.stored != StoredUnit::Units && self.unit() == Unit::Count,
                 "it has no unit in its name",
             ),
             (!self.help.ends_with('.'), "its help is no sentence"),
@@ -257,7 +257,7 @@ mod tests {
         }
         assert_eq!(fault(Kind::Counter, "fullbore_cpu_seconds_total", "Processor time."), None);
         let unitless = Metric::new(Kind::Gauge, "fullbore_uptime", "Time.");
-        assert!(unitless.stored(Stored::Millionths).fault().is_some());
+        assert!(unitless.stored(StoredUnit::Millionths).fault().is_some());
     }
 
     #[test]
@@ -275,10 +275,10 @@ mod tests {
 
     #[test]
     fn stored_values_come_out_in_their_unit() {
-        let told = |stored: Stored, value| stored.in_units(value).to_string();
-        assert_eq!(told(Stored::Units, u64::MAX), u64::MAX.to_string());
-        assert_eq!(told(Stored::Millionths, 32), "0.000032");
-        assert_eq!(told(Stored::Thousandths, 1500), "1.5");
-        assert_eq!(told(Stored::Kilobits, 3000), "375000");
+        let told = |stored: StoredUnit, value| stored.in_units(value).to_string();
+        assert_eq!(told(StoredUnit::Units, u64::MAX), u64::MAX.to_string());
+        assert_eq!(told(StoredUnit::Millionths, 32), "0.000032");
+        assert_eq!(told(StoredUnit::Thousandths, 1500), "1.5");
+        assert_eq!(told(StoredUnit::Kilobits, 3000), "375000");
     }
 }

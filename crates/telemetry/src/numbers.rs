@@ -3,7 +3,7 @@
 use crate::crossings::Crossings;
 use crate::family::Family;
 use crate::histogram::{Buckets, Histogram};
-use crate::metric::{Kind, Metric, Stored};
+use crate::metric::{Kind, Metric, StoredUnit};
 use crate::number::Number;
 use crate::totals::Totals;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(crate) const FIRST_BYTE: Metric = Metric::new(
     "fullbore_first_byte_seconds",
     "Time from the end of a request until TCP accepted the first byte of its response.",
 )
-.stored(Stored::Millionths);
+.stored(StoredUnit::Millionths);
 
 macro_rules! numbers {
     ($($kind:ident $name:ident $(by $label:ident)? $(in $stored:ident)? $help:literal;)*) => {
@@ -53,7 +53,7 @@ macro_rules! numbers {
         pub(crate) const PLAIN: &[Metric] = &[$(
             Metric::new(Kind::$kind, concat!("fullbore_", stringify!($name)), $help)
                 $(.by(stringify!($label)))?
-                $(.stored(Stored::$stored))?,
+                $(.stored(StoredUnit::$stored))?,
         )*];
 
         /// The plain numbers of several workers, summed.

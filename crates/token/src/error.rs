@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Why a token does not allow a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum TokenFault {
     /// There is no token.
     Missing,
     /// It does not have the form of a token.
@@ -19,7 +19,7 @@ pub enum Fault {
     Expired,
 }
 
-impl Fault {
+impl TokenFault {
     /// Every reason, for registering counters.
     pub const ALL: [Self; 5] =
         [Self::Missing, Self::Malformed, Self::UnknownKey, Self::Wrong, Self::Expired];

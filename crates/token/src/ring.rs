@@ -10,7 +10,7 @@ use smallfile::FileStamp;
 use crate::key::Key;
 use crate::token::{self, Grant, Token};
 use crate::verified::Good;
-use crate::{Fault, KeyError, KeyFileFault, Verified, file, pem};
+use crate::{KeyError, KeyFileFault, TokenFault, Verified, file, pem};
 
 /// Keys with different ids. There is at least one, unless the caller allows for keys that come later.
 pub struct KeyRing {
@@ -128,7 +128,7 @@ impl KeyRing {
         path: &[u8],
         client: IpAddr,
         now_unix_seconds: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TokenFault> {
         self.check_again(&mut Verified::default(), text, path, client, now_unix_seconds)
     }
 
@@ -144,7 +144,7 @@ impl KeyRing {
         path: &[u8],
         client: IpAddr,
         now_unix_seconds: u64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), TokenFault> {
         let expires_unix_seconds = match verified.find(self.number, text, path, client) {
             Some(known) => known,
             None => {
@@ -155,7 +155,7 @@ impl KeyRing {
                 expires_unix_seconds
             }
         };
-        if now_unix_seconds < expires_unix_seconds { Ok(()) } else { Err(Fault::Expired) }
+        if now_unix_seconds < expires_unix_seconds { Ok(()) } else { Err(TokenFault::Expired) }
     }
 
     /// The token in `text`, if it is genuine, and the prefix of `path` that it covers.
@@ -164,16 +164,21 @@ impl KeyRing {
         text: &'t [u8],
         path: &'p [u8],
         client: IpAddr,
-    ) -> Result<(Token<'t>, &'p [u8]), Fault> {
-        let token = Token::parse(text).ok_or(Fault::Malformed)?;
-        let key = self.keys.iter().find(|key| key.id == token.key_id).ok_or(Fault::UnknownKey)?;
-        let prefix = token.prefix(path).ok_or(Fault::Wrong)?;
+    ) -> Result<(Token<'t>, &'p [u8]), TokenFault> {
+        let token = Token::parse(text).ok_or(TokenFault::Malformed)?;
+        let key =
+            self.keys.iter().find(|key| key.id == token.key_id).ok_or(TokenFault::UnknownKey)?;
+        let prefix = token.prefix(path).ok_or(TokenFault::Wrong)?;
         let grant = Grant {
             prefix,
             expires_unix_seconds: token.expires_unix_seconds,
             client: token.is_bound.then_some(client),
         };
-        if key.verifies(&grant, &token.signature) { Ok((token, prefix)) } else { Err(Fault::Wrong) }
+        if key.verifies(&grant, &token.signature) {
+            Ok((token, prefix))
+        } else {
+            Err(TokenFault::Wrong)
+        }
     }
 }
 
@@ -259,13 +264,13 @@ mod tests {
         assert_eq!(public.sign(&grant), None);
         let token = private.sign(&grant).unwrap();
         assert_eq!(public.check(token.as_bytes(), b"a/b", any(), NOW), Ok(()));
-        assert_eq!(public.check(token.as_bytes(), b"b", any(), NOW), Err(Fault::Wrong));
-        assert_eq!(public.check(token.as_bytes(), b"a", any(), NOW + 1), Err(Fault::Expired));
+        assert_eq!(public.check(token.as_bytes(), b"b", any(), NOW), Err(TokenFault::Wrong));
+        assert_eq!(public.check(token.as_bytes(), b"a", any(), NOW + 1), Err(TokenFault::Expired));
         let stranger = KeyRing::parse(&crate::NewPair::draw().unwrap().private).unwrap();
         let (_, theirs) = (&stranger, stranger.sign(&grant).unwrap());
-        assert_eq!(public.check(theirs.as_bytes(), b"a", any(), NOW), Err(Fault::UnknownKey));
+        assert_eq!(public.check(theirs.as_bytes(), b"a", any(), NOW), Err(TokenFault::UnknownKey));
         let named = theirs.replace(stranger.ids().next().unwrap(), public.ids().next().unwrap());
-        assert_eq!(public.check(named.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+        assert_eq!(public.check(named.as_bytes(), b"a", any(), NOW), Err(TokenFault::Wrong));
     }
 
     #[test]
@@ -279,11 +284,11 @@ mod tests {
             let mut changed = rest.to_owned().into_bytes();
             changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
             let changed = format!("{expiry}.{}", String::from_utf8(changed).unwrap());
-            assert_eq!(check(&changed), Err(Fault::Wrong), "digit {index}");
+            assert_eq!(check(&changed), Err(TokenFault::Wrong), "digit {index}");
         }
-        assert_eq!(check(&token.replacen("1790000010", "1790000011", 1)), Err(Fault::Wrong));
-        assert_eq!(check(&token.replace("fcfc.2", "fcfc.1")), Err(Fault::Wrong));
-        assert_eq!(check(&token.replace("fcfc.2", "fcfc.2c")), Err(Fault::Wrong));
+        assert_eq!(check(&token.replacen("1790000010", "1790000011", 1)), Err(TokenFault::Wrong));
+        assert_eq!(check(&token.replace("fcfc.2", "fcfc.1")), Err(TokenFault::Wrong));
+        assert_eq!(check(&token.replace("fcfc.2", "fcfc.2c")), Err(TokenFault::Wrong));
     }
 
     #[test]
@@ -310,7 +315,7 @@ mod tests {
         for secret in [&half[..], public.public_keys().as_bytes()] {
             let forger = KeyRing::of(vec![Key::hmac(&id, secret)], Vec::new());
             let token = token(&forger, "a", None);
-            assert_eq!(public.check(token.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+            assert_eq!(public.check(token.as_bytes(), b"a", any(), NOW), Err(TokenFault::Wrong));
         }
     }
 
@@ -320,7 +325,7 @@ mod tests {
         let id = private.ids().next().unwrap().to_owned();
         let shared = KeyRing::of(vec![Key::hmac(&id, &[1; 32])], Vec::new());
         let token = token(&private, "a", None);
-        assert_eq!(shared.check(token.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+        assert_eq!(shared.check(token.as_bytes(), b"a", any(), NOW), Err(TokenFault::Wrong));
     }
 
     #[test]
@@ -332,7 +337,7 @@ mod tests {
             |ring: &KeyRing| ring.check_again(&mut verified, token.as_bytes(), b"a/b", any(), NOW);
         assert_eq!(check(&both), Ok(()));
         assert_eq!(check(&both), Ok(()));
-        assert_eq!(check(&ring(&[("new", 2)]).unwrap()), Err(Fault::UnknownKey));
+        assert_eq!(check(&ring(&[("new", 2)]).unwrap()), Err(TokenFault::UnknownKey));
         assert_eq!(check(&old), Ok(()));
     }
 
@@ -349,12 +354,12 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(check(&first, b"a/b", here, NOW), Ok(()));
             assert_eq!(check(&first, b"a/c/d", here, NOW), Ok(()));
-            assert_eq!(check(&first, b"ab", here, NOW), Err(Fault::Wrong));
-            assert_eq!(check(&first, b"b", here, NOW), Err(Fault::Wrong));
-            assert_eq!(check(&first, b"a", here, NOW + 10), Err(Fault::Expired));
+            assert_eq!(check(&first, b"ab", here, NOW), Err(TokenFault::Wrong));
+            assert_eq!(check(&first, b"b", here, NOW), Err(TokenFault::Wrong));
+            assert_eq!(check(&first, b"a", here, NOW + 10), Err(TokenFault::Expired));
             assert_eq!(check(&other, b"b", here, NOW), Ok(()));
-            assert_eq!(check(&other, b"b", there, NOW), Err(Fault::Wrong));
-            assert_eq!(check(&other, b"a", here, NOW), Err(Fault::Wrong));
+            assert_eq!(check(&other, b"b", there, NOW), Err(TokenFault::Wrong));
+            assert_eq!(check(&other, b"a", here, NOW), Err(TokenFault::Wrong));
         }
     }
 
@@ -387,7 +392,7 @@ mod tests {
         for path in
             ["films/ab", "films/ab/c", "films/b/c", "films", "", "film/a/c", "x/films/a", "Films/a"]
         {
-            assert_eq!(check(path), Err(Fault::Wrong), "{path}");
+            assert_eq!(check(path), Err(TokenFault::Wrong), "{path}");
         }
     }
 
@@ -404,8 +409,8 @@ mod tests {
         let token = token(&ring, "a", None);
         let at = |now| ring.check(token.as_bytes(), b"a/b", any(), now);
         assert_eq!(at(NOW + 9), Ok(()));
-        assert_eq!(at(NOW + 10), Err(Fault::Expired));
-        assert_eq!(at(u64::MAX), Err(Fault::Expired));
+        assert_eq!(at(NOW + 10), Err(TokenFault::Expired));
+        assert_eq!(at(u64::MAX), Err(TokenFault::Expired));
     }
 
     #[test]
@@ -414,18 +419,18 @@ mod tests {
         let token = token(&ring, "a/b", None);
         let check = |text: &str| ring.check(text.as_bytes(), b"a/b/c", any(), NOW);
         assert_eq!(check(&token), Ok(()));
-        assert_eq!(check(&token.replacen("1790000010", "1790000011", 1)), Err(Fault::Wrong));
-        assert_eq!(check(&token.replace(".k.", ".l.")), Err(Fault::Wrong));
-        assert_eq!(check(&token.replace(".k.", ".m.")), Err(Fault::UnknownKey));
-        assert_eq!(check(&token.replace(".k.2", ".k.1")), Err(Fault::Wrong));
-        assert_eq!(check(&token.replace(".k.2", ".k.0")), Err(Fault::Wrong));
-        assert_eq!(check(&token.replace(".k.2", ".k.2c")), Err(Fault::Wrong));
+        assert_eq!(check(&token.replacen("1790000010", "1790000011", 1)), Err(TokenFault::Wrong));
+        assert_eq!(check(&token.replace(".k.", ".l.")), Err(TokenFault::Wrong));
+        assert_eq!(check(&token.replace(".k.", ".m.")), Err(TokenFault::UnknownKey));
+        assert_eq!(check(&token.replace(".k.2", ".k.1")), Err(TokenFault::Wrong));
+        assert_eq!(check(&token.replace(".k.2", ".k.0")), Err(TokenFault::Wrong));
+        assert_eq!(check(&token.replace(".k.2", ".k.2c")), Err(TokenFault::Wrong));
         let (expiry, rest) = token.split_once('.').unwrap();
         for index in 0..64 {
             let mut changed = rest.to_owned().into_bytes();
             changed[index] = if changed[index] == b'0' { b'1' } else { b'0' };
             let changed = format!("{expiry}.{}", String::from_utf8(changed).unwrap());
-            assert_eq!(check(&changed), Err(Fault::Wrong));
+            assert_eq!(check(&changed), Err(TokenFault::Wrong));
         }
     }
 
@@ -433,7 +438,7 @@ mod tests {
     fn an_expired_token_that_is_forged_is_not_told_from_a_wrong_one() {
         let ring = ring(&[("k", 1)]).unwrap();
         let forged = token(&ring, "a", None).replacen("1790000010", "1", 1);
-        assert_eq!(ring.check(forged.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+        assert_eq!(ring.check(forged.as_bytes(), b"a", any(), NOW), Err(TokenFault::Wrong));
     }
 
     #[test]
@@ -443,10 +448,10 @@ mod tests {
         let from = |client: &str| ring.check(token.as_bytes(), b"a", client.parse().unwrap(), NOW);
         assert_eq!(from("192.0.2.1"), Ok(()));
         assert_eq!(from("::ffff:192.0.2.1"), Ok(()));
-        assert_eq!(from("192.0.2.2"), Err(Fault::Wrong));
-        assert_eq!(from("::1"), Err(Fault::Wrong));
+        assert_eq!(from("192.0.2.2"), Err(TokenFault::Wrong));
+        assert_eq!(from("::1"), Err(TokenFault::Wrong));
         let unbound = token.trim_end_matches('c');
-        assert_eq!(ring.check(unbound.as_bytes(), b"a", any(), NOW), Err(Fault::Wrong));
+        assert_eq!(ring.check(unbound.as_bytes(), b"a", any(), NOW), Err(TokenFault::Wrong));
     }
 
     #[test]
@@ -456,7 +461,7 @@ mod tests {
         assert_eq!(check(&both, &token(&old, "a", None)), Ok(()));
         let by_new = token(&both, "a", None);
         assert!(by_new.contains(".new."));
-        assert_eq!(check(&old, &by_new), Err(Fault::UnknownKey));
+        assert_eq!(check(&old, &by_new), Err(TokenFault::UnknownKey));
         assert_eq!(both.ids().collect::<Vec<_>>(), ["new", "old"]);
     }
 

@@ -55,7 +55,7 @@ export interface Start {
   url: string;
   /** Where to begin, in seconds. */
   at: number;
-  /** The ids of the title and of this session in CMCD (CTA-5004 cid and sid). */
+  /** The ids of the title and of the playback session in CMCD (CTA-5004 cid and sid). */
   contentId: string;
   sessionId: string;
   /** Whether servers on other hosts than the page's may have it. If so, CMCD goes into the query, because a header would cost a

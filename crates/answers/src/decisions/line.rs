@@ -1,6 +1,6 @@
 //! Lines of the log.
 
-use fleet::{FleetSnapshot, NotMe, SnapshotNode, State};
+use fleet::{FleetSnapshot, SheddingReason, SnapshotNode, State};
 use serde::{Deserialize, Serialize};
 use steering::Logged;
 
@@ -29,7 +29,7 @@ struct ChangedNode {
     /// Its index in the snapshot.
     place: usize,
     state: State,
-    not_me: Vec<NotMe>,
+    not_me: Vec<SheddingReason>,
     ceiling_bits_per_second: u64,
     load_permille: u16,
     full: bool,

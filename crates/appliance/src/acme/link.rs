@@ -39,7 +39,7 @@ const OVERDUE: Metric = Metric::new(
 pub(crate) const METRICS: [Metric; 4] = [FAILURES, OBTAINED, LEFT, OVERDUE];
 
 /// How long another server waits at most for a proof that the authority may be checking; it would wait twice as long
-/// (`upgrade::predecessor`).
+/// (`upgrade::handoff_client`).
 const SEEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often to check whether the authority has seen the proof.

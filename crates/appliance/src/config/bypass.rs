@@ -73,7 +73,7 @@ impl Bypass {
             return Err(ConfigError::not_of_kind("bypass.interface", &self.interface, wanted));
         }
         if self.device == Device::Xdp && self.interface == Self::default().interface {
-            return Err(ConfigError::BypassWithoutCard);
+            return Err(ConfigError::BypassWithoutNic);
         }
         within("bypass.mtu_bytes", self.mtu_bytes, 1280..=65_521, "1280 to 65521")?;
         let long = self.super_segment_bytes_max;

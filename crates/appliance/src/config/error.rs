@@ -81,7 +81,7 @@ pub enum ConfigError {
     /// The bypass route has no address of its own.
     BypassWithoutAddress,
     /// The bypass route has no network card.
-    BypassWithoutCard,
+    BypassWithoutNic,
     /// A caching edge without a cache folder.
     OriginWithoutCache,
     /// A cache folder without an origin.
@@ -175,7 +175,7 @@ impl fmt::Display for ConfigError {
                 "bypass.addresses is empty: give the server an address that nothing else uses, in the configuration file: \
                  [bypass] addresses = [\"192.0.2.2\"]",
             ),
-            Self::BypassWithoutCard => f.write_str(
+            Self::BypassWithoutNic => f.write_str(
                 "bypass.interface is missing: name the network card (`ip link` lists them)",
             ),
             Self::OriginWithoutCache => {

@@ -64,7 +64,7 @@ pub enum SiloError {
     /// A CPU is in two silos.
     CpuTwice(u32),
     /// A network card is in two silos.
-    CardTwice(String),
+    NicTwice(String),
     /// A folder is in two silos.
     FolderTwice(PathBuf),
     /// The machine does not have a CPU of a silo.
@@ -89,7 +89,7 @@ pub enum SiloError {
         silos: usize,
     },
     /// There is no such network interface.
-    NoCard(String),
+    NoNic(String),
     /// There is no such folder.
     NoFolder(PathBuf),
     /// A folder is not in the library.
@@ -123,7 +123,7 @@ impl fmt::Display for SiloError {
             Self::CpuTwice(cpu) => {
                 write!(f, "CPU {cpu} is in two of the [[silos]]; a CPU belongs to one")
             }
-            Self::CardTwice(card) => {
+            Self::NicTwice(card) => {
                 write!(
                     f,
                     "the network card {card} is in two of the [[silos]]; a card belongs to one"
@@ -145,7 +145,7 @@ impl fmt::Display for SiloError {
                 f,
                 "there are {silos} silos but only {workers} workers: each silo needs one; set workers to {silos} or more, or to 0"
             ),
-            Self::NoCard(card) => {
+            Self::NoNic(card) => {
                 write!(
                     f,
                     "silos.cards has {card:?}, which is not a network card here (`ip link` lists them)"
@@ -206,7 +206,7 @@ pub(super) fn check(config: &Config) -> Result<(), SiloError> {
             }
         }
         if let Some(card) = plan.cards.iter().find(|card| !cards.insert(*card)) {
-            return Err(SiloError::CardTwice(card.clone()));
+            return Err(SiloError::NicTwice(card.clone()));
         }
         if let Some(folder) = plan.folders.iter().find(|folder| !folders.insert(*folder)) {
             return Err(SiloError::FolderTwice(folder.clone()));

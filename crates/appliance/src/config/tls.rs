@@ -80,7 +80,7 @@ pub enum Versions {
     Card,
 }
 
-impl From<Versions> for crypt::Versions {
+impl From<Versions> for crypt::TlsVersions {
     fn from(versions: Versions) -> Self {
         match versions {
             Versions::Both => Self::Both,

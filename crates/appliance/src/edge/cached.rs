@@ -1,6 +1,6 @@
 //! One version of an object, and the origin's latest answer about it.
 
-use disk::ArrivedBlocks;
+use disk::PresentBlocks;
 use edge::contract::{Described, Trouble};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 pub(crate) struct Live {
     pub(super) number: u64,
     pub(super) file: OwnedFd,
-    pub(super) arrived: Arc<ArrivedBlocks>,
+    pub(super) arrived: Arc<PresentBlocks>,
     is_ended: AtomicBool,
 }
 
 impl Live {
-    pub(super) fn new(number: u64, file: OwnedFd, arrived: ArrivedBlocks) -> Self {
+    pub(super) fn new(number: u64, file: OwnedFd, arrived: PresentBlocks) -> Self {
         Self { number, file, arrived: Arc::new(arrived), is_ended: AtomicBool::new(false) }
     }
 

@@ -3,10 +3,10 @@
 use super::cached::{Cached, Live};
 use super::passing::{Passing, Ticket};
 use super::table::{Question, Reply, Table};
-use super::{NoAnswer, NoTurn};
+use super::{NoAnswer, QueueFull};
 use crate::redact;
-use disk::arriving::NOBODY;
-use disk::{ARRIVAL_BYTES, ArrivedBlocks};
+use disk::sparse_file::NOBODY;
+use disk::{ARRIVAL_BYTES, PresentBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
 use edge::line;
 use reactor::{Remote, Woken, remote};
@@ -184,7 +184,7 @@ impl EdgeLink {
             (Some(known), _) if known.arrived.size() == described.size => known,
             (None, Some(file)) => {
                 let number = described.object;
-                let live = Live::new(number, file, ArrivedBlocks::new(described.size));
+                let live = Live::new(number, file, PresentBlocks::new(described.size));
                 let live = Arc::new(live);
                 table.live.insert(number, Arc::downgrade(&live));
                 live
@@ -231,7 +231,7 @@ impl EdgeLink {
         self.send_questions();
         asked.map_err(|no_turn| {
             self.complain_of_queue(no_turn, client);
-            NoAnswer::NoTurn(no_turn)
+            NoAnswer::QueueFull(no_turn)
         })
     }
 
@@ -256,7 +256,7 @@ impl EdgeLink {
     pub(super) fn pass(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, NoAnswer> {
         let ticket = self.passing.begin(path, client).map_err(|no_turn| {
             self.complain_of_queue(no_turn, client);
-            NoAnswer::NoTurn(no_turn)
+            NoAnswer::QueueFull(no_turn)
         })?;
         // After creating the ticket: so either this or the thread that records the helper's end sees the other.
         if self.trouble().is_some() {
@@ -334,10 +334,10 @@ impl EdgeLink {
         }
     }
 
-    fn complain_of_queue(&self, no_turn: NoTurn, client: IpAddr) {
+    fn complain_of_queue(&self, no_turn: QueueFull, client: IpAddr) {
         let whose = match no_turn {
-            NoTurn::ClientFull => format!("from {client}"),
-            NoTurn::Full => "from all viewers".to_owned(),
+            QueueFull::ClientFull => format!("from {client}"),
+            QueueFull::Full => "from all viewers".to_owned(),
         };
         self.complain(&format!(
             "too many requests {whose} wait for the origin: new ones get 503 until it answers some; if a proxy is at that address, see proxy_protocol"

@@ -6,7 +6,7 @@ use super::link::{ANSWER_MAX, EdgeLink, Looked, Waiting};
 use super::passing::ForOne;
 use super::table::Reply;
 use delivery::Channel;
-use disk::{Arriving, File, Waiters};
+use disk::{File, SparseFile, Waiters};
 use edge::contract::Trouble;
 use edge::escaped;
 use reactor::{Woken, timeout_at};
@@ -185,10 +185,10 @@ impl LocalEdge {
     }
 
     fn opened(&self, live: &Live, ask: impl Fn(Range<u64>) + 'static) -> Result<Rc<File>, Trouble> {
-        let arriving = Arriving::new(Arc::clone(&live.arrived), ask, Rc::clone(&self.waiters));
+        let sparse = SparseFile::new(Arc::clone(&live.arrived), ask, Rc::clone(&self.waiters));
         // Out of descriptors: treated like a cache without room.
         let descriptor = live.file.try_clone().map_err(|_| Trouble::Full)?;
-        let file = File::arriving(descriptor, live.number, arriving);
+        let file = File::sparse(descriptor, live.number, sparse);
         file.map(Rc::new).map_err(|_| Trouble::Disk)
     }
 

@@ -5,22 +5,22 @@
 //! Sessions wait for missing objects; the worker is woken when there is news. Responses that must not be cached are fetched for each session alone
 //! ([`passing`]).
 //!
-//! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`turns`]). So one client can't
+//! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`fair_queue`]). So one client can't
 //! starve the others, and a question is dropped when its viewer disconnects.
 
 mod cached;
+mod fair_queue;
 mod link;
 mod local;
 mod passing;
 mod start;
 mod table;
-mod turns;
 
 pub(crate) use cached::Cached;
+pub(crate) use fair_queue::QueueFull;
 pub(crate) use link::EdgeLink;
 pub(crate) use local::{LocalEdge, Viewer};
 pub(crate) use start::Starting;
-pub(crate) use turns::NoTurn;
 
 use edge::contract::Trouble;
 
@@ -30,7 +30,7 @@ pub(crate) enum NoAnswer {
     /// The origin, the cache or the helper.
     Trouble(Trouble),
     /// Too many questions wait.
-    NoTurn(NoTurn),
+    QueueFull(QueueFull),
     /// The viewer disconnected while its question was queued.
     Left,
 }
@@ -46,8 +46,8 @@ impl NoAnswer {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Trouble(why) => why.as_str(),
-            Self::NoTurn(NoTurn::ClientFull) => "edge_address_queue_full",
-            Self::NoTurn(NoTurn::Full) => "edge_queue_full",
+            Self::QueueFull(QueueFull::ClientFull) => "edge_address_queue_full",
+            Self::QueueFull(QueueFull::Full) => "edge_queue_full",
             Self::Left => "edge_viewer_left",
         }
     }

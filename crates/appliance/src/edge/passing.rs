@@ -5,8 +5,8 @@
 
 use super::NoAnswer;
 use super::cached::{Cached, Live};
-use super::turns::{NoTurn, TurnLimits, Turns};
-use disk::ArrivedBlocks;
+use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
+use disk::PresentBlocks;
 use edge::contract::{Described, EdgeAsk, Trouble};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The helper fetches 16 such answers at a time. One client leaves a quarter of the places to others.
-const TURNS: TurnLimits = TurnLimits {
+const TURNS: QueueLimits = QueueLimits {
     under_way_max: 16,
     under_way_by_client_max: 12,
     waiting_bytes_max: 1 << 20,
@@ -33,7 +33,7 @@ pub(super) struct Passing {
 
 struct Asked {
     questions: HashMap<u64, Question>,
-    turns: Turns<u64>,
+    queue: FairQueue<u64>,
     last: u64,
 }
 
@@ -45,7 +45,7 @@ struct Question {
 
 impl Default for Passing {
     fn default() -> Self {
-        let asked = Asked { questions: HashMap::new(), turns: Turns::new(TURNS), last: 0 };
+        let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
         Self { asked: Mutex::new(asked), bytes: Arc::default() }
     }
 }
@@ -93,7 +93,7 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let mut asked = self.passing.asked();
         // A question that the helper works on keeps its place until it is done: the origin works for it.
-        asked.turns.withdraw(&self.number);
+        asked.queue.withdraw(&self.number);
         let _unclaimed = asked.questions.remove(&self.number);
     }
 }
@@ -103,15 +103,15 @@ impl Passing {
     ///
     /// # Errors
     /// If the queue is full.
-    pub(super) fn begin(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, NoTurn> {
+    pub(super) fn begin(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, QueueFull> {
         let mut asked = self.asked();
         let number = asked.last + 1;
-        let displaced = asked.turns.ask(&number, path.len(), client)?;
+        let displaced = asked.queue.ask(&number, path.len(), client)?;
         asked.last = number;
         let has_displaced = !displaced.is_empty();
         for other in displaced {
             if let Some(question) = asked.questions.get_mut(&other) {
-                question.answer = Some(Err(NoAnswer::NoTurn(NoTurn::Full)));
+                question.answer = Some(Err(NoAnswer::QueueFull(QueueFull::Full)));
             }
         }
         let question = Question { path, is_under_way: false, answer: None };
@@ -122,7 +122,7 @@ impl Passing {
     /// The next question for the helper, if one may be sent now.
     pub(super) fn next(&self) -> Option<EdgeAsk> {
         let mut asked = self.asked();
-        let ticket = asked.turns.next()?;
+        let ticket = asked.queue.next()?;
         let question = asked.questions.get_mut(&ticket)?;
         question.is_under_way = true;
         Some(EdgeAsk::Pass { path: std::mem::take(&mut question.path), ticket })
@@ -130,7 +130,7 @@ impl Passing {
 
     /// Number of questions waiting for their turn.
     pub(super) fn waiting(&self) -> usize {
-        self.asked().turns.waiting()
+        self.asked().queue.waiting()
     }
 
     /// The helper's answer.
@@ -143,7 +143,7 @@ impl Passing {
         if before.saturating_add(bytes) > BYTES_MAX {
             return self.refuse(ticket, Trouble::Full);
         }
-        let arrived = ArrivedBlocks::new(described.size);
+        let arrived = PresentBlocks::new(described.size);
         arrived.note(0..u64::MAX);
         let live = Arc::new(Live::new(described.object, file, arrived));
         let cached = Arc::new(Cached::new(live, described));
@@ -158,7 +158,7 @@ impl Passing {
     /// Drops the questions of a helper that has ended.
     pub(super) fn forget(&self) {
         let mut asked = self.asked();
-        asked.turns.clear();
+        asked.queue.clear();
         for question in asked.questions.values_mut() {
             question.answer.get_or_insert(Err(Trouble::Unreachable.into()));
         }
@@ -166,7 +166,7 @@ impl Passing {
 
     fn put(&self, ticket: u64, answer: Result<ForOne, NoAnswer>) {
         let mut asked = self.asked();
-        asked.turns.finish(&ticket);
+        asked.queue.finish(&ticket);
         if let Some(question) = asked.questions.get_mut(&ticket) {
             question.answer = Some(answer);
         }
@@ -229,7 +229,7 @@ mod tests {
         let begin = |last| passing.begin("/a".into(), client(last));
         let tickets: Vec<_> = std::iter::from_fn(|| begin(1).ok()).take(1 << 20).collect();
         assert!((100..1000).contains(&tickets.len()), "{}", tickets.len());
-        assert_eq!(begin(1).err(), Some(NoTurn::ClientFull));
+        assert_eq!(begin(1).err(), Some(QueueFull::ClientFull));
         assert!(begin(2).is_ok(), "another client has a line of its own");
         let under_way = std::iter::from_fn(|| passing.next()).count();
         assert_eq!(under_way, TURNS.under_way_by_client_max);
@@ -247,7 +247,7 @@ mod tests {
         assert!(passing.next().is_some());
         let number = first.number;
         drop(first);
-        assert_eq!(passing.asked().turns.waiting(), 0);
+        assert_eq!(passing.asked().queue.waiting(), 0);
         drop(passing.begin("/b".into(), client(1)).unwrap());
         assert!(passing.next().is_none(), "it is forgotten");
         passing.refuse(number, Trouble::NotFound);

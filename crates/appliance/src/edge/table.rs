@@ -5,7 +5,7 @@
 
 use super::NoAnswer;
 use super::cached::{Cached, Live};
-use super::turns::{NoTurn, TurnLimits, Turns};
+use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
 use edge::contract::{EdgeAsk, Trouble};
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Questions about new paths. Of the 64 requests that the helper makes at once, they leave 8 to blocks of known objects even while 16 answers
 /// are passed through. One client leaves a quarter of the places to others. At an origin that answers after 200 ms, one client's line of some
 /// 250 questions is empty after two seconds, and all lines, some 2,000 questions, after ten.
-const NEW: TurnLimits = TurnLimits {
+const NEW: QueueLimits = QueueLimits {
     under_way_max: 40,
     under_way_by_client_max: 30,
     waiting_bytes_max: 2 << 20,
@@ -24,7 +24,7 @@ const NEW: TurnLimits = TurnLimits {
 };
 
 /// Questions about objects that are known and no longer fresh: as many as the helper has places for (`REVALIDATIONS_MAX`).
-const KNOWN: TurnLimits = TurnLimits {
+const KNOWN: QueueLimits = QueueLimits {
     under_way_max: 32,
     under_way_by_client_max: 24,
     waiting_bytes_max: 2 << 20,
@@ -85,8 +85,8 @@ pub(super) struct Table {
     refusals_bytes: usize,
     pub(super) live: HashMap<u64, Weak<Live>>,
     questions: HashMap<Arc<str>, Arc<Question>>,
-    new: Turns<Arc<str>>,
-    known: Turns<Arc<str>>,
+    new: FairQueue<Arc<str>>,
+    known: FairQueue<Arc<str>>,
     /// Why nothing can be fetched, if so: the helper can't start, or is gone for good.
     pub(super) absence: Option<String>,
 }
@@ -99,8 +99,8 @@ impl Default for Table {
             refusals_bytes: 0,
             live: HashMap::new(),
             questions: HashMap::new(),
-            new: Turns::new(NEW),
-            known: Turns::new(KNOWN),
+            new: FairQueue::new(NEW),
+            known: FairQueue::new(KNOWN),
             absence: None,
         }
     }
@@ -146,19 +146,19 @@ impl Table {
         path: &str,
         offset: u64,
         client: IpAddr,
-    ) -> Result<(Arc<Question>, bool), NoTurn> {
+    ) -> Result<(Arc<Question>, bool), QueueFull> {
         if let Some(question) = self.questions.get(path).cloned() {
             // The same question. It joins this client's line as well, at no cost to others.
-            self.turns(question.is_known).ask(&question.path, path.len(), client)?;
+            self.queue(question.is_known).ask(&question.path, path.len(), client)?;
             question.viewers.fetch_add(1, Relaxed);
             return Ok((question, false));
         }
         let is_known = self.answers.get(path).is_some_and(|answer| answer.what.is_ok());
         let path: Arc<str> = path.into();
-        let displaced = self.turns(is_known).ask(&path, path.len(), client)?;
+        let displaced = self.queue(is_known).ask(&path, path.len(), client)?;
         let has_displaced = !displaced.is_empty();
         for other in displaced {
-            self.reply(&other, Reply::Is(Err(NoAnswer::NoTurn(NoTurn::Full))));
+            self.reply(&other, Reply::Is(Err(NoAnswer::QueueFull(QueueFull::Full))));
         }
         let question = Arc::new(Question {
             path: Arc::clone(&path),
@@ -193,11 +193,11 @@ impl Table {
         if question.viewers.fetch_sub(1, Relaxed) > 1 || question.reply().is_some() {
             return;
         }
-        let turns = self.turns(question.is_known);
-        if turns.withdraw(&question.path) {
+        let queue = self.queue(question.is_known);
+        if queue.withdraw(&question.path) {
             self.questions.remove(&question.path);
         } else if question.at.elapsed() >= patience {
-            turns.finish(&question.path);
+            queue.finish(&question.path);
             self.questions.remove(&question.path);
         }
     }
@@ -280,12 +280,12 @@ impl Table {
 
     fn reply(&mut self, path: &str, reply: Reply) {
         let Some(question) = self.questions.remove(path) else { return };
-        self.turns(question.is_known).finish(&question.path);
+        self.queue(question.is_known).finish(&question.path);
         // It has no other reply, because those with one are not here.
         let _ = question.reply.set(reply);
     }
 
-    fn turns(&mut self, is_known: bool) -> &mut Turns<Arc<str>> {
+    fn queue(&mut self, is_known: bool) -> &mut FairQueue<Arc<str>> {
         if is_known { &mut self.known } else { &mut self.new }
     }
 }

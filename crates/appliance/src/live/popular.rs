@@ -1,7 +1,7 @@
 //! The busiest titles: the workers' lists of each second, combined into rates that decay within seconds.
 
 use crate::audience::Audience;
-use crate::busiest::Share;
+use crate::busiest::TitleShare;
 use catalog::KnownTitles;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -106,14 +106,14 @@ impl Popular {
         }
     }
 
-    fn take_over(&mut self, shares: impl Iterator<Item = Share>, seconds: f64) {
+    fn take_over(&mut self, shares: impl Iterator<Item = TitleShare>, seconds: f64) {
         let [kept, long_kept] =
             [MEMORY_SECONDS, LONG_MEMORY_SECONDS].map(|memory| (-seconds / memory).exp());
         for rate in self.titles.values_mut() {
             rate.bytes_per_second *= kept;
             rate.long_bytes_per_second *= long_kept;
         }
-        for Share { title, bytes, starts } in shares {
+        for TitleShare { title, bytes, starts } in shares {
             let bytes_per_second = bytes as f64 / seconds;
             self.rate(&title).add(&Rate {
                 bytes_per_second: bytes_per_second * (1.0 - kept),
@@ -181,8 +181,8 @@ fn name(title: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    fn share(title: &str, bytes: u64) -> Share {
-        Share { title: title.as_bytes().into(), bytes, starts: 1 }
+    fn share(title: &str, bytes: u64) -> TitleShare {
+        TitleShare { title: title.as_bytes().into(), bytes, starts: 1 }
     }
 
     #[test]

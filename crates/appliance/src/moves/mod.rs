@@ -1,7 +1,7 @@
 //! One worker's part in moving connections between silos (`--silo disk`): finding a file's silo, choosing a worker to send a
 //! connection to, and taking connections from other workers.
 //!
-//! `session/moving` decides when a connection moves, and `delivery::Luggage` is the state that moves with it.
+//! `session/moving` decides when a connection moves, and `delivery::ConnectionState` is the state that moves with it.
 
 mod inbox;
 

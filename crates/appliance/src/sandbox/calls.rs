@@ -90,7 +90,7 @@ fn rules(offload: KernelOffload) -> Result<BTreeMap<c_long, Vec<SeccompRule>>, B
     rules.extend(ALLOWED.iter().chain(ALLOWED_FORERUNNERS).map(|call| (*call, Vec::new())));
     if offload.sends_files {
         let mut asking = vec![only(1, SeccompCmpOp::Eq, ASKING_A_SOCKET)?];
-        if offload.gives_cards_keys() {
+        if offload.gives_nics_keys() {
             // Reads a card's counters. The same call can configure a card, but the kernel requires a capability for that, which was given up.
             asking.push(only(1, SeccompCmpOp::Eq, ETHTOOL_IOCTL)?);
         }
@@ -148,7 +148,7 @@ mod tests {
         // Asking sockets.
         assert_eq!(rules(sends).unwrap().len(), listed + 1);
         let asked = |offload| rules(offload).unwrap()[&libc::SYS_ioctl].len();
-        let cards = KernelOffload { seals: true, cards: delivery::CardTls::Auto, ..sends };
-        assert_eq!([asked(sends), asked(cards)], [1, 2]);
+        let nics = KernelOffload { seals: true, nics: delivery::NicTls::Auto, ..sends };
+        assert_eq!([asked(sends), asked(nics)], [1, 2]);
     }
 }

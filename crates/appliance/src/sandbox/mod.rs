@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// The privileges that were given up and those that could not be, for the startup message.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct SandboxReport {
     privileges: Option<String>,
     capabilities: Option<String>,
     files: Option<String>,
@@ -32,7 +32,7 @@ pub struct Report {
     _kept: Option<Arc<files::Kept>>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for SandboxReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [&self.privileges, &self.capabilities, &self.files, &self.calls];
         let said: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
@@ -43,7 +43,7 @@ impl fmt::Display for Report {
 
 /// Gives up new privileges, all capabilities and files that serving does not need, and new TCP sockets, for this thread and
 /// those that it starts from now on. This cannot be undone: a thread that has called it stays confined.
-pub fn confine_files(config: &Config, offload: KernelOffload) -> Report {
+pub fn confine_files(config: &Config, offload: KernelOffload) -> SandboxReport {
     let privileges = match rustix::thread::set_no_new_privs(true) {
         Ok(()) => "no new privileges".to_owned(),
         Err(error) => format!("new privileges possible ({error})"),
@@ -54,7 +54,7 @@ pub fn confine_files(config: &Config, offload: KernelOffload) -> Report {
     };
     // Last, so that a folder that only root can reach is still granted.
     let capabilities = privileges::give_up(offload, marks_when_moving(config));
-    Report {
+    SandboxReport {
         privileges: Some(privileges),
         capabilities: Some(capabilities),
         files: Some(files),
@@ -64,7 +64,7 @@ pub fn confine_files(config: &Config, offload: KernelOffload) -> Report {
 }
 
 /// Gives up the system calls that serving does not need, for every thread of the process, and notes it in `report`.
-pub fn confine_calls(report: &mut Report, offload: KernelOffload) {
+pub fn confine_calls(report: &mut SandboxReport, offload: KernelOffload) {
     report.calls = Some(match calls::confine(offload) {
         Ok(count) => format!("{count} system calls allowed (seccomp)"),
         Err(error) => format!("system calls not filtered ({error})"),

@@ -1,7 +1,7 @@
 //! Decides on the response to a request, and sends it.
 
 use super::{Session, Suited, edged};
-use crate::access_log::Entry;
+use crate::access_log::LogEntry;
 use crate::clock::since_1970;
 use crate::edge::Viewer;
 use crate::libraries::Library;
@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use telemetry::{Family, Numbers};
-use token::{Fault, Verified};
+use token::{TokenFault, Verified};
 
 /// A request's file, or why it cannot be opened.
 pub(super) type Opened = Result<Rc<File>, OpenError>;
@@ -35,7 +35,7 @@ impl Session {
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
         let viewer = (self.peer.ip(), &self.channel);
-        let (response, file) = plan(&worker, request, opened, viewer, &mut self.verified).await;
+        let (response, file) = prepare(&worker, request, opened, viewer, &mut self.verified).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
@@ -91,7 +91,7 @@ impl Session {
             worker.reports.warnings.print(&what);
         }
         if let Some(log) = &worker.reports.access_log {
-            log.write(&Entry {
+            log.write(&LogEntry {
                 peer: self.peer,
                 tls: self.tls.map(Suited::label),
                 request,
@@ -140,7 +140,7 @@ fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
     Some(worker.libraries.gate.as_ref().map_or(path, |gate| gate.without_token(path)))
 }
 
-async fn plan(
+async fn prepare(
     worker: &Worker,
     request: &Request,
     opened: Option<Opened>,
@@ -176,7 +176,7 @@ async fn plan(
             let response = page.unwrap_or_else(|| refused(worker, Refusal::NotFound, request));
             return (response, None);
         }
-        Resource::Directory(path) if path.as_bytes().is_empty() && library.shelf.is_some() => {
+        Resource::Directory(path) if path.as_bytes().is_empty() && library.listing.is_some() => {
             return front(worker, library, request, client).await;
         }
         Resource::Directory(_) | Resource::Server => {
@@ -186,7 +186,7 @@ async fn plan(
     match &worker.libraries.edge {
         Some(edge) => {
             let viewer = Viewer::new(client, channel);
-            edged::plan(worker, edge, request, path.as_bytes(), viewer).await
+            edged::prepare(worker, edge, request, path.as_bytes(), viewer).await
         }
         None => plan_file(worker, library, request, path, opened).await,
     }
@@ -293,7 +293,7 @@ fn admit<'r>(
     request: &'r Request,
     client: IpAddr,
     verified: &mut Verified,
-) -> Result<Cow<'r, Resource>, Fault> {
+) -> Result<Cow<'r, Resource>, TokenFault> {
     let Some(gate) = &worker.libraries.gate else { return Ok(Cow::Borrowed(&request.resource)) };
     gate.admit(request, client, since_1970().as_secs(), verified)
 }
@@ -394,7 +394,7 @@ fn status_label(status: u16) -> &'static str {
     }
 }
 
-impl Entry<'_> {
+impl LogEntry<'_> {
     /// A header field of the request, as text for the log.
     pub(crate) fn field(&self, field: Field) -> Option<String> {
         self.request?.field(field).map(redact::text)

@@ -13,7 +13,7 @@ const TRIES: u32 = 3;
 
 /// The response to a request for the file at `path`. It is returned once the first byte of its body is there. So a failure before
 /// that is reported as a status, and not by a response that breaks off.
-pub(super) async fn plan(
+pub(super) async fn prepare(
     worker: &Worker,
     edge: &LocalEdge,
     request: &Request,

@@ -2,7 +2,7 @@
 
 use super::*;
 use delivery::Protected;
-use delivery::sealing::{ByKernel, ByUs, Unsealed};
+use delivery::sealing::{KernelTls, Plaintext, UserTls};
 
 /// Bytes of the future that `make` returns.
 fn future_bytes<A, B, C, D, E, F: Future>(_make: impl Fn(A, B, C, D, E) -> F) -> usize {
@@ -24,7 +24,7 @@ fn block_bytes(bytes: usize) -> usize {
 #[test]
 fn an_idle_session_is_as_small_as_documented() {
     let session_bytes = future_bytes(run::<net::Socket>);
-    let channel_bytes = size_of::<Protected<ByUs>>();
+    let channel_bytes = size_of::<Protected<UserTls>>();
     println!("session {session_bytes}, channel {channel_bytes}");
     assert!(session_bytes <= 880, "the session's future takes {session_bytes} bytes");
     assert!(channel_bytes <= 344, "the channel takes {channel_bytes} bytes");
@@ -48,9 +48,9 @@ fn an_idle_session_keeps_the_halves_of_its_keys_and_no_more() {
 /// State that only a connection encrypted by a network card needs is in a box of its own.
 #[test]
 fn connections_of_the_kernel_route_hold_nothing_for_cards() {
-    let by_kernel_bytes = size_of::<Protected<ByKernel>>();
-    let unsealed_bytes = size_of::<Protected<Unsealed>>();
-    println!("by kernel {by_kernel_bytes}, unsealed {unsealed_bytes}");
-    assert!(by_kernel_bytes <= 296, "the channel takes {by_kernel_bytes} bytes");
-    assert!(unsealed_bytes <= 56, "the channel takes {unsealed_bytes} bytes");
+    let kernel_tls_bytes = size_of::<Protected<KernelTls>>();
+    let plaintext_bytes = size_of::<Protected<Plaintext>>();
+    println!("by kernel {kernel_tls_bytes}, unsealed {plaintext_bytes}");
+    assert!(kernel_tls_bytes <= 296, "the channel takes {kernel_tls_bytes} bytes");
+    assert!(plaintext_bytes <= 56, "the channel takes {plaintext_bytes} bytes");
 }

@@ -12,12 +12,14 @@ mod moving;
 pub(crate) use moving::{MovingSession, arrive};
 
 use crate::worker::Worker;
-use crypt::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Suite, Tls, Version};
-use delivery::room::Entering;
+use crypt::{
+    Alert, Handshake, HandshakeError, Progress, SessionInfo, Suite, TlsContext, TlsVersion,
+};
+use delivery::memory_budget::HandshakePermit;
 use delivery::{Carrier, Channel, End, Link, Outgoing, Protection};
 use http::{BodyDrain, BodyProgress, Parse, Refusal, RefusedRequest, Request};
 use moving::Elsewhere;
-use net::Pass;
+use net::Permit;
 use reactor::{now, timeout_at};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -59,13 +61,13 @@ pub fn run<C: Carrier>(
     worker: Rc<Worker>,
     socket: C,
     peer: SocketAddr,
-    pass: Pass,
-    entering: Entering,
+    permit: Permit,
+    handshake: HandshakePermit,
 ) -> impl Future<Output = ()> {
     // Boxed, because a handshake's state is large, and this frees it afterwards. Anything that the future below captures keeps its memory as long as
     // that future lives, so this takes the session's parts by value, or they would be in memory twice.
     let establishing = Box::pin(async move {
-        match establish(Rc::clone(&worker), socket, entering).await {
+        match establish(Rc::clone(&worker), socket, handshake).await {
             Ok((channel, tls)) => {
                 let (input, stays_until) = (Vec::new(), 0);
                 let verified = Verified::default();
@@ -80,15 +82,15 @@ pub fn run<C: Carrier>(
     async move {
         let mut session = establishing.await;
         converse(&mut session).await;
-        let _until_then = &pass;
+        let _until_then = &permit;
     }
 }
 
-/// Makes a channel of a connection, which counts as entering (`_entering`) until that is done.
+/// Makes a channel of a connection, which counts as entering (`_handshake`) until that is done.
 async fn establish<C: Carrier>(
     worker: Rc<Worker>,
     socket: C,
-    _entering: Entering,
+    _handshake: HandshakePermit,
 ) -> Result<(Channel, Option<Suited>), End> {
     let link = Link::new(Rc::clone(&worker.resources), socket);
     let tls = worker.entrance.tls.borrow().clone();
@@ -111,11 +113,11 @@ async fn establish<C: Carrier>(
 async fn shake_hands<C: Carrier>(
     worker: &Worker,
     link: Link<C>,
-    tls: &Tls,
+    tls: &TlsContext,
 ) -> Result<(Channel, Suited), End> {
     let begin = if worker.entrance.hands_keys_out { Handshake::new } else { Handshake::retaining };
     let mut handshake = begin(tls).map_err(End::Handshake)?;
-    if tls.asks_for_cards() && link.socket.wants_tls12(&link.resources) {
+    if tls.asks_for_nics() && link.socket.wants_tls12(&link.resources) {
         handshake = handshake.preferring_tls12(tls);
     }
     let (mut input, mut output) = (Vec::new(), Vec::new());
@@ -180,18 +182,18 @@ fn count_handshake(worker: &Worker, info: &SessionInfo) -> Suited {
 
 /// The result of a handshake.
 #[derive(Clone, Copy)]
-struct Suited(Version, Suite);
+struct Suited(TlsVersion, Suite);
 
 impl Suited {
     /// The label for the counter and the access log.
     fn label(self) -> &'static str {
         match self {
-            Self(Version::Tls13, Suite::Aes128Gcm) => "tls1.3 aes-128-gcm",
-            Self(Version::Tls13, Suite::Aes256Gcm) => "tls1.3 aes-256-gcm",
-            Self(Version::Tls13, Suite::ChaCha20Poly1305) => "tls1.3 chacha20-poly1305",
-            Self(Version::Tls12, Suite::Aes128Gcm) => "tls1.2 aes-128-gcm",
-            Self(Version::Tls12, Suite::Aes256Gcm) => "tls1.2 aes-256-gcm",
-            Self(Version::Tls12, Suite::ChaCha20Poly1305) => "tls1.2 chacha20-poly1305",
+            Self(TlsVersion::Tls13, Suite::Aes128Gcm) => "tls1.3 aes-128-gcm",
+            Self(TlsVersion::Tls13, Suite::Aes256Gcm) => "tls1.3 aes-256-gcm",
+            Self(TlsVersion::Tls13, Suite::ChaCha20Poly1305) => "tls1.3 chacha20-poly1305",
+            Self(TlsVersion::Tls12, Suite::Aes128Gcm) => "tls1.2 aes-128-gcm",
+            Self(TlsVersion::Tls12, Suite::Aes256Gcm) => "tls1.2 aes-256-gcm",
+            Self(TlsVersion::Tls12, Suite::ChaCha20Poly1305) => "tls1.2 chacha20-poly1305",
         }
     }
 }

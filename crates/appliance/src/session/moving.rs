@@ -10,9 +10,9 @@
 use super::answer::{self, Opened};
 use super::{Session, Suited};
 use crate::worker::Worker;
-use delivery::{Luggage, Stays};
+use delivery::{CannotMove, ConnectionState};
 use http::Request;
-use net::Pass;
+use net::Permit;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Instant;
@@ -35,7 +35,7 @@ pub(super) struct Elsewhere {
 
 /// A connection on its way to another worker.
 pub(crate) struct MovingSession {
-    luggage: Luggage,
+    state: ConnectionState,
     peer: SocketAddr,
     /// Received but not parsed yet. It starts with the request that made the connection move.
     input: Vec<u8>,
@@ -57,19 +57,19 @@ impl MovingSession {
 pub(crate) fn arrive(
     worker: Rc<Worker>,
     moving: MovingSession,
-    pass: Pass,
+    permit: Permit,
 ) -> impl Future<Output = ()> {
     let mut session = Some(Session::unpack(worker, moving));
     async move {
         super::converse(&mut session).await;
-        let _until_then = &pass;
+        let _until_then = &permit;
     }
 }
 
 impl Session {
     fn unpack(worker: Rc<Worker>, moving: MovingSession) -> Self {
-        let MovingSession { luggage, peer, input, tls, stays_until, verified, asked_at } = moving;
-        let channel = luggage.enter(Rc::clone(&worker.resources), asked_at);
+        let MovingSession { state, peer, input, tls, stays_until, verified, asked_at } = moving;
+        let channel = state.enter(Rc::clone(&worker.resources), asked_at);
         Self { worker, channel, peer, input, tls, stays_until, verified }
     }
 
@@ -92,7 +92,7 @@ impl Session {
         let Some(Ok(file)) = &opened else { return Ok(opened) };
         let Some(silo) = moves.elsewhere(file.stamp().device) else { return Ok(opened) };
         let Some(stays) = self.channel.stays() else { return Err(Elsewhere { silo, asked_at }) };
-        if stays == Stays::Bound {
+        if stays == CannotMove::Bound {
             // It can never move.
             self.stays_until = u32::MAX;
         }
@@ -109,15 +109,15 @@ impl Session {
         let Some(moves) = &worker.moves else { return Err(self) };
         self.stay_for_a_while();
         let Self { channel, peer, input, tls, stays_until, verified, .. } = self;
-        let luggage = match channel.leave().await {
-            Ok(luggage) => luggage,
+        let state = match channel.leave().await {
+            Ok(state) => state,
             Err((channel, stays)) => {
                 worker.numbers.count(Family::MovesRefused, stays.as_str());
                 let worker = Rc::clone(&worker);
                 return Err(Self { worker, channel, peer, input, tls, stays_until, verified });
             }
         };
-        let moving = MovingSession { luggage, peer, input, tls, stays_until, verified, asked_at };
+        let moving = MovingSession { state, peer, input, tls, stays_until, verified, asked_at };
         match moves.send(Box::new(moving), silo).await {
             Ok(()) => Ok(()),
             Err((moving, reason)) => {

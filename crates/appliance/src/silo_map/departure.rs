@@ -13,9 +13,9 @@ impl SiloMap {
         let silo = self.departs_from(worker);
         let mark = *self.marks.get(silo)?;
         let same_mark = (0..self.silos.len()).filter(|other| self.marks[*other] == mark);
-        let has_cards = |silo: &usize| self.cards_of(*silo).next().is_some();
-        let card = std::iter::once(silo).chain(same_mark).find(has_cards);
-        Some(Departure { mark, card })
+        let has_nics = |silo: &usize| self.nics_of(*silo).next().is_some();
+        let nic = std::iter::once(silo).chain(same_mark).find(has_nics);
+        Some(Departure { mark, nic })
     }
 
     /// Leaves connections without marks, because the kernel refuses to set them.

@@ -36,7 +36,7 @@ impl fmt::Display for DiskPlace {
 
 /// A network interface, and its silo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CardPlace {
+pub(crate) struct NicPlace {
     pub(crate) name: String,
     /// The kernel's number for it.
     pub(crate) index: u32,
@@ -59,7 +59,7 @@ pub(crate) struct Stray {
     cpu: u32,
 }
 
-impl CardPlace {
+impl NicPlace {
     /// The problem with its interrupts, and how to fix it.
     pub(crate) fn complaint(&self, own: &Members) -> Option<String> {
         let Stray { count, all, number, cpu } = self.stray?;
@@ -173,37 +173,37 @@ fn block_device(device: u64, source: Option<&Path>) -> u64 {
 }
 
 /// The network cards. `index_of` returns the kernel's number for a name in this namespace: `/sys` may show another network namespace.
-pub(super) fn cards(
+pub(super) fn nics(
     config: &Config,
     topology: &Topology,
     silos: &[Members],
     index_of: impl Fn(&str) -> Option<u32>,
-) -> Result<Vec<CardPlace>, SiloError> {
-    let mut cards = Vec::new();
+) -> Result<Vec<NicPlace>, SiloError> {
+    let mut nics = Vec::new();
     for (silo, plan) in config.silos.iter().enumerate() {
         for name in &plan.cards {
-            let index = index_of(name).ok_or_else(|| SiloError::NoCard(name.clone()))?;
+            let index = index_of(name).ok_or_else(|| SiloError::NoNic(name.clone()))?;
             let stray = stray(topology, name, &silos[silo]);
-            cards.push(CardPlace { name: name.clone(), index, silo: Some(silo), stray });
+            nics.push(NicPlace { name: name.clone(), index, silo: Some(silo), stray });
         }
     }
     let mut nearest = Nearest::new(topology, silos);
-    for card in topology.cards() {
-        let is_here = index_of(&card.name) == Some(card.index);
-        let is_planned = cards.iter().any(|planned| planned.index == card.index);
-        if card.is_device && is_here && !is_planned {
-            let silo = card.node.and_then(|node| silo_of(config, node, &mut nearest));
-            let stray = silo.and_then(|silo| stray(topology, &card.name, &silos[silo]));
-            cards.push(CardPlace { name: card.name, index: card.index, silo, stray });
+    for nic in topology.nics() {
+        let is_here = index_of(&nic.name) == Some(nic.index);
+        let is_planned = nics.iter().any(|planned| planned.index == nic.index);
+        if nic.is_device && is_here && !is_planned {
+            let silo = nic.node.and_then(|node| silo_of(config, node, &mut nearest));
+            let stray = silo.and_then(|silo| stray(topology, &nic.name, &silos[silo]));
+            nics.push(NicPlace { name: nic.name, index: nic.index, silo, stray });
         }
     }
-    Ok(cards)
+    Ok(nics)
 }
 
 /// The interrupts of a card that go only to CPUs of other silos; `None` unless they are the majority. One or two that belong to no queue (for the
 /// card's settings) may be anywhere.
-fn stray(topology: &Topology, card: &str, own: &Members) -> Option<Stray> {
-    let all = topology.interrupts(card);
+fn stray(topology: &Topology, nic: &str, own: &Members) -> Option<Stray> {
+    let all = topology.interrupts(nic);
     let is_far = |cpus: &[u32]| !cpus.iter().any(|cpu| own.cpus.contains(cpu));
     let far: Vec<_> = all.iter().filter(|interrupt| is_far(&interrupt.cpus)).collect();
     let first = far.first().filter(|_| far.len() * 2 > all.len())?;

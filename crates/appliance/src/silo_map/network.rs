@@ -5,14 +5,14 @@
 //! interrupt, and if that CPU has none, the kernel spreads it.
 
 use super::nearest::Nearest;
-use super::{CardPlace, Members, SiloMap};
+use super::{Members, NicPlace, SiloMap};
 use machine::Topology;
 use net::steering::{ListenerGroup, Steering};
 
 /// For each silo, the silo whose connections its workers take: itself, unless it has no cards and another has.
-pub(super) fn hosts(topology: &Topology, silos: &[Members], cards: &[CardPlace]) -> Vec<usize> {
-    let has_cards = |silo: &usize| cards.iter().any(|card| card.silo == Some(*silo));
-    let with_cards: Vec<_> = (0..silos.len()).filter(has_cards).collect();
+pub(super) fn hosts(topology: &Topology, silos: &[Members], nics: &[NicPlace]) -> Vec<usize> {
+    let has_nics = |silo: &usize| nics.iter().any(|nic| nic.silo == Some(*silo));
+    let with_cards: Vec<_> = (0..silos.len()).filter(has_nics).collect();
     let mut nearest = Nearest::new(topology, silos);
     let host = |silo: usize| {
         if with_cards.is_empty() || with_cards.contains(&silo) {
@@ -36,12 +36,12 @@ impl SiloMap {
         if !self.is_by_network() {
             return None;
         }
-        let cards = self.cards.iter().filter_map(|card| Some((card.index, self.group(card.silo?))));
+        let nics = self.nics.iter().filter_map(|nic| Some((nic.index, self.group(nic.silo?))));
         let cpus = self.silos.iter().enumerate().flat_map(|(silo, members)| {
             let runs = members.cpus.chunk_by(|one, next| one + 1 == *next);
             runs.map(move |run| (run[0]..=run[run.len() - 1], self.group(silo)))
         });
-        Some(Steering { cards: cards.collect(), cpus: cpus.collect() })
+        Some(Steering { nics: nics.collect(), cpus: cpus.collect() })
     }
 
     /// Silos, each followed by those whose workers help it.

@@ -50,19 +50,19 @@ fn config(text: &str) -> Config {
     toml::from_str(text).unwrap()
 }
 
-fn silos_of_cards(
+fn silos_of_nics(
     config: &Config,
     root: &TempDir,
     machine: &Machine,
 ) -> Vec<(String, Option<usize>)> {
     let topology = Topology::open_from(root.path());
-    let silos = seats::silos(config, machine, &topology, 5).unwrap();
-    let cards = devices::cards(config, &topology, &silos, index_of).unwrap();
-    cards.into_iter().map(|card| (card.name, card.silo)).collect()
+    let silos = worker_cpus::silos(config, machine, &topology, 5).unwrap();
+    let nics = devices::nics(config, &topology, &silos, index_of).unwrap();
+    nics.into_iter().map(|nic| (nic.name, nic.silo)).collect()
 }
 
-fn named(cards: &[(&str, Option<usize>)]) -> Vec<(String, Option<usize>)> {
-    cards.iter().map(|(name, silo)| ((*name).to_owned(), *silo)).collect()
+fn named(nics: &[(&str, Option<usize>)]) -> Vec<(String, Option<usize>)> {
+    nics.iter().map(|(name, silo)| ((*name).to_owned(), *silo)).collect()
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_card_on_a_node_without_workers_goes_to_the_nearest_and_ties_take_turns() {
         ("eth14", Some(2)),
         ("eth15", None),
     ];
-    assert_eq!(silos_of_cards(&Config::default(), &root, &machine), named(&expected));
+    assert_eq!(silos_of_nics(&Config::default(), &root, &machine), named(&expected));
 }
 
 /// Node 0 has memory, a card and no CPU; node 1 has CPUs and no memory.
@@ -115,9 +115,9 @@ fn a_node_may_lack_cpus_or_memory() {
     assert!(lines[1].contains("node 1, memory of node 0; CPUs 2-3"), "{lines:?}");
     assert!(lines[2].contains("node 2; CPUs 4"), "{lines:?}");
     let expected = [("eth10", Some(0)), ("eth11", Some(1)), ("eth13", Some(1))];
-    let cards = devices::cards(&Config::default(), &topology, map.silos(), index_of).unwrap();
-    let cards: Vec<_> = cards.into_iter().map(|card| (card.name, card.silo)).collect();
-    assert_eq!(cards[..3], named(&expected), "the card of node 0 goes to the nearest silo");
+    let nics = devices::nics(&Config::default(), &topology, map.silos(), index_of).unwrap();
+    let nics: Vec<_> = nics.into_iter().map(|nic| (nic.name, nic.silo)).collect();
+    assert_eq!(nics[..3], named(&expected), "the card of node 0 goes to the nearest silo");
     // All CPUs on node 1: a machine with one silo.
     machine.cpus.pop();
     machine.nodes.pop();
@@ -130,8 +130,8 @@ fn a_node_may_lack_cpus_or_memory() {
 fn a_node_whose_distances_nobody_knows_belongs_to_no_silo() {
     let (root, machine) = square();
     fs::remove_file(root.path().join("sys/devices/system/node/node3/distance")).unwrap();
-    let cards = silos_of_cards(&Config::default(), &root, &machine);
-    assert_eq!(cards[1..4], named(&[("eth11", Some(2)), ("eth13", None), ("eth14", None)]));
+    let nics = silos_of_nics(&Config::default(), &root, &machine);
+    assert_eq!(nics[1..4], named(&[("eth11", Some(2)), ("eth13", None), ("eth14", None)]));
 }
 
 #[test]
@@ -139,10 +139,10 @@ fn a_card_of_another_network_namespace_is_left_out() {
     let (root, machine) = square();
     let topology = Topology::open_from(root.path());
     let config = Config::default();
-    let silos = seats::silos(&config, &machine, &topology, 5).unwrap();
+    let silos = worker_cpus::silos(&config, &machine, &topology, 5).unwrap();
     let elsewhere = |name: &str| index_of(name).map(|index| index + u32::from(index != 11));
-    let cards = devices::cards(&config, &topology, &silos, elsewhere).unwrap();
-    assert_eq!(cards.iter().map(|card| card.index).collect::<Vec<_>>(), [11]);
+    let nics = devices::nics(&config, &topology, &silos, elsewhere).unwrap();
+    assert_eq!(nics.iter().map(|nic| nic.index).collect::<Vec<_>>(), [11]);
 }
 
 #[test]
@@ -153,17 +153,22 @@ fn the_operators_map_comes_before_the_kernels() {
     );
     let topology = Topology::open_from(root.path());
     let map = SiloMap::new(&config, &machine, &topology, &[], 3).unwrap_err();
-    assert_eq!(map, SiloError::NoCard("eth15".into()), "it is not on this machine");
-    let silos = seats::silos(&config, &machine, &topology, 4).unwrap();
+    assert_eq!(map, SiloError::NoNic("eth15".into()), "it is not on this machine");
+    let silos = worker_cpus::silos(&config, &machine, &topology, 4).unwrap();
     let seen: Vec<_> = silos
         .iter()
-        .map(|silo| (silo.node, silo.seats.iter().map(|seat| seat.cpu).collect::<Vec<_>>()))
+        .map(|silo| {
+            (
+                silo.node,
+                silo.worker_cpus.iter().map(|worker_cpu| worker_cpu.cpu).collect::<Vec<_>>(),
+            )
+        })
         .collect();
     assert_eq!(seen, [(None, vec![4, 0]), (Some(1), vec![2, 3])]);
     // Nodes 2 and 3 are no silo of this map.
     let expected =
         [("eth15", Some(0)), ("eth10", Some(1)), ("eth11", None), ("eth13", None), ("eth14", None)];
-    assert_eq!(silos_of_cards(&config, &root, &machine), named(&expected));
+    assert_eq!(silos_of_nics(&config, &root, &machine), named(&expected));
 }
 
 #[test]
@@ -171,9 +176,9 @@ fn a_node_that_the_operator_divided_decides_for_none_of_its_parts() {
     let (root, machine) = square();
     let config =
         config("[[silos]]\ncpus = \"0\"\n[[silos]]\ncpus = \"1\"\n[[silos]]\ncpus = \"4\"\n");
-    let cards = silos_of_cards(&config, &root, &machine);
-    assert_eq!(cards[0], ("eth10".to_owned(), None));
-    assert_eq!(cards[1], ("eth11".to_owned(), Some(2)));
+    let nics = silos_of_nics(&config, &root, &machine);
+    assert_eq!(nics[0], ("eth10".to_owned(), None));
+    assert_eq!(nics[1], ("eth11".to_owned(), Some(2)));
 }
 
 #[test]
@@ -281,9 +286,9 @@ fn interrupts_on_other_nodes_are_told_with_what_to_do() {
     };
     let complaint = || {
         let topology = Topology::open_from(root.path());
-        let silos = seats::silos(&Config::default(), &machine, &topology, 5).unwrap();
-        let cards = devices::cards(&Config::default(), &topology, &silos, index_of).unwrap();
-        cards[0].complaint(&silos[0])
+        let silos = worker_cpus::silos(&Config::default(), &machine, &topology, 5).unwrap();
+        let nics = devices::nics(&Config::default(), &topology, &silos, index_of).unwrap();
+        nics[0].complaint(&silos[0])
     };
     assert_eq!(complaint(), None);
     for (number, cpu) in [(30, "0"), (31, "4"), (32, "0-7"), (33, "1")] {
@@ -313,10 +318,10 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
     let (root, machine) = square();
     let topology = Topology::open_from(root.path());
     let config = Config::default();
-    let silos = seats::silos(&config, &machine, &topology, 5).unwrap();
-    let cards = devices::cards(&config, &topology, &silos, index_of).unwrap();
+    let silos = worker_cpus::silos(&config, &machine, &topology, 5).unwrap();
+    let nics = devices::nics(&config, &topology, &silos, index_of).unwrap();
     // Node 1 has none, and is equally near to nodes 0 and 2.
-    assert_eq!(network::hosts(&topology, &silos, &cards), [0, 0, 2]);
+    assert_eq!(network::hosts(&topology, &silos, &nics), [0, 0, 2]);
     assert_eq!(network::hosts(&topology, &silos, &[]), [0, 1, 2]);
     let map = SiloMap {
         placement: Placement::Network,
@@ -324,7 +329,7 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
         of_worker: vec![0, 0, 1, 1, 2],
         disks: Vec::new(),
         silos,
-        cards,
+        nics,
         misfits: Vec::new(),
         unsteered: None,
         marks: vec![1, 2, 3],
@@ -338,12 +343,12 @@ fn workers_without_cards_share_those_of_the_nearest_silo() {
     let group = |first, count| net::steering::ListenerGroup { first, count };
     let steering = map.steering().unwrap();
     let expected = [(10, group(0, 2)), (11, group(2, 3)), (13, group(0, 2)), (14, group(2, 3))];
-    assert_eq!(steering.cards, expected);
+    assert_eq!(steering.nics, expected);
     let expected = [(0..=1, group(0, 2)), (2..=3, group(3, 2)), (4..=5, group(2, 3))];
     assert_eq!(steering.cpus, expected);
     let known = map.for_worker(4, true).unwrap();
-    assert_eq!((known.own, known.cards), (2, vec![(10, 0), (11, 2), (13, 0), (14, 2)]));
-    let of_host = Departure { mark: 3, card: Some(2) };
+    assert_eq!((known.own, known.nics), (2, vec![(10, 0), (11, 2), (13, 0), (14, 2)]));
+    let of_host = Departure { mark: 3, nic: Some(2) };
     assert_eq!(map.departure(2), Some(of_host), "it serves the connections of the third silo");
     let mut map = map;
     map.give_up_network("the kernel refused".into());
@@ -361,17 +366,17 @@ fn marked(placement: &str, marks: [u32; 2]) -> SiloMap {
     );
     let config = config(&text);
     let mut map = SiloMap::new(&config, &machine, &topology, &[], 2).unwrap();
-    map.cards = devices::cards(&config, &topology, &map.silos, index_of).unwrap();
-    map.cards.retain(|card| card.silo == Some(0));
-    map.hosts = network::hosts(&topology, &map.silos, &map.cards);
+    map.nics = devices::nics(&config, &topology, &map.silos, index_of).unwrap();
+    map.nics.retain(|nic| nic.silo == Some(0));
+    map.hosts = network::hosts(&topology, &map.silos, &map.nics);
     map
 }
 
 #[test]
 fn a_connection_leaves_by_the_mark_of_its_silo_and_the_card_of_that_mark() {
     let departures = |map: &SiloMap| [0, 1].map(|worker| map.departure(worker).unwrap());
-    let own = Departure { mark: 5, card: Some(0) };
-    assert_eq!(departures(&marked("disk", [5, 6])), [own, Departure { mark: 6, card: None }]);
+    let own = Departure { mark: 5, nic: Some(0) };
+    assert_eq!(departures(&marked("disk", [5, 6])), [own, Departure { mark: 6, nic: None }]);
     assert_eq!(departures(&marked("disk", [5, 5])), [own, own], "it shares the port of the other");
     assert_eq!(departures(&marked("network", [5, 6])), [own, own], "it serves the other's viewers");
     assert_eq!(departures(&marked("off", [5, 6]))[1].mark, 6);

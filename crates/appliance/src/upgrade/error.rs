@@ -10,7 +10,7 @@ pub enum UpgradeError {
     /// No server answers at the upgrade socket.
     NoServer {
         /// The socket.
-        door: PathBuf,
+        socket: PathBuf,
         /// The kernel's error.
         why: io::Error,
     },
@@ -33,11 +33,11 @@ pub enum UpgradeError {
 impl fmt::Display for UpgradeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoServer { door, why } => write!(
+            Self::NoServer { socket, why } => write!(
                 f,
                 "no server can be asked at {}: {why}; if none runs, start one with fullbore serve, and if the state directory or the address to \
                  listen on has changed, name the socket of the one that runs with --socket",
-                door.display()
+                socket.display()
             ),
             Self::Refused(why) => write!(f, "the running server refuses: {why}"),
             Self::Gone => f.write_str(

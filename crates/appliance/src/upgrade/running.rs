@@ -3,21 +3,21 @@
 //! The server answers only its own user. A configuration has no secrets: keys are in files of their own, which it only names.
 
 use super::UpgradeError;
+use super::handoff_client::ANSWER_TIMEOUT;
 use super::message::{ToNew, ToOld};
-use super::predecessor::ANSWER_WITHIN;
-use super::socket::{reach, wait_at_most};
+use super::socket::{connect_to, wait_at_most};
 use crate::config::Config;
 use edge::line;
 use std::path::Path;
 
-/// The configuration of the server at `door`, with its defaults and flags.
+/// The configuration of the server at `socket`, with its defaults and flags.
 ///
 /// # Errors
 /// If there is none, it refuses, or it is of another version.
-pub fn running_config(door: &Path) -> Result<Config, UpgradeError> {
-    let nobody = |why| UpgradeError::NoServer { door: door.to_owned(), why };
-    let line = reach(door).map_err(nobody)?;
-    wait_at_most(&line, ANSWER_WITHIN).map_err(UpgradeError::Line)?;
+pub fn running_config(socket: &Path) -> Result<Config, UpgradeError> {
+    let nobody = |why| UpgradeError::NoServer { socket: socket.to_owned(), why };
+    let line = connect_to(socket).map_err(nobody)?;
+    wait_at_most(&line, ANSWER_TIMEOUT).map_err(UpgradeError::Line)?;
     line::send(&line, &ToOld::Show, None).map_err(UpgradeError::Line)?;
     let (mut text, mut buffer) = (String::new(), Vec::new());
     loop {

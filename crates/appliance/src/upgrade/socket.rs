@@ -1,4 +1,4 @@
-//! The upgrade socket ("door"): a Unix socket that preserves packets, for the server's own user.
+//! The upgrade socket: a Unix socket that preserves packets, for the server's own user.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
-        if reach(path).is_ok() {
+        if connect_to(path).is_ok() {
             return Err(io::Error::other(
                 "another server of this address and state directory has it",
             ));
@@ -42,9 +42,9 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether `door` is the socket at `path`.
-pub(crate) fn is_at(door: &OwnedFd, path: &Path) -> bool {
-    let address = door.try_clone().and_then(|door| UnixListener::from(door).local_addr());
+/// Whether `socket` is the socket at `path`.
+pub(crate) fn is_at(socket: &OwnedFd, path: &Path) -> bool {
+    let address = socket.try_clone().and_then(|socket| UnixListener::from(socket).local_addr());
     address.is_ok_and(|address| address.as_pathname() == Some(path))
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn is_at(door: &OwnedFd, path: &Path) -> bool {
 ///
 /// # Errors
 /// If no server is there, or this user may not connect.
-pub(super) fn reach(path: &Path) -> io::Result<OwnedFd> {
+pub(super) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     let socket = make()?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
@@ -66,19 +66,19 @@ fn make() -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// If no descriptor is left.
-pub(super) fn admit(door: &OwnedFd) -> io::Result<(OwnedFd, UCred)> {
-    let line = accept_with(door, SocketFlags::CLOEXEC)?;
+pub(super) fn accept(socket: &OwnedFd) -> io::Result<(OwnedFd, UCred)> {
+    let line = accept_with(socket, SocketFlags::CLOEXEC)?;
     let who = socket_peercred(&line)?;
     Ok((line, who))
 }
 
-/// From now on, a packet that does not arrive within `patience`, or cannot be sent for that long, is an error of the kind `WouldBlock`.
+/// From now on, a packet that does not arrive within `timeout`, or cannot be sent for that long, is an error of the kind `WouldBlock`.
 ///
 /// # Errors
-/// If `patience` is zero.
-pub(super) fn wait_at_most(line: &OwnedFd, patience: Duration) -> io::Result<()> {
-    set_socket_timeout(line, Timeout::Send, Some(patience))?;
-    Ok(set_socket_timeout(line, Timeout::Recv, Some(patience))?)
+/// If `timeout` is zero.
+pub(super) fn wait_at_most(line: &OwnedFd, timeout: Duration) -> io::Result<()> {
+    set_socket_timeout(line, Timeout::Send, Some(timeout))?;
+    Ok(set_socket_timeout(line, Timeout::Recv, Some(timeout))?)
 }
 
 /// Waits until one of the two has something to read, and returns which. `None` at the deadline.
@@ -111,14 +111,14 @@ mod tests {
     fn a_door_is_its_owners_alone_and_is_replaced_when_nobody_keeps_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state/door");
-        let door = open(&path).unwrap();
+        let socket = open(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(is_at(&door, &path) && !is_at(&door, folder.path()));
-        let _line = reach(&path).unwrap();
-        let (_, who) = admit(&door).unwrap();
+        assert!(is_at(&socket, &path) && !is_at(&socket, folder.path()));
+        let _line = connect_to(&path).unwrap();
+        let (_, who) = accept(&socket).unwrap();
         assert_eq!(who.uid, rustix::process::geteuid());
         assert!(open(&path).unwrap_err().to_string().contains("another server"));
-        drop(door);
+        drop(socket);
         drop(open(&path).unwrap());
         fs::remove_file(&path).unwrap();
         fs::write(&path, "a file").unwrap();
@@ -131,13 +131,13 @@ mod tests {
     fn either_end_can_have_something_and_waiting_ends() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("door");
-        let door = open(&path).unwrap();
-        let line = reach(&path).unwrap();
+        let socket = open(&path).unwrap();
+        let line = connect_to(&path).unwrap();
         let soon = || Instant::now() + Duration::from_millis(10);
-        assert_eq!(either(&door, &line, soon()).unwrap(), Some([true, false]));
-        let (other, _) = admit(&door).unwrap();
-        assert_eq!(either(&door, &line, soon()).unwrap(), None);
+        assert_eq!(either(&socket, &line, soon()).unwrap(), Some([true, false]));
+        let (other, _) = accept(&socket).unwrap();
+        assert_eq!(either(&socket, &line, soon()).unwrap(), None);
         drop(other);
-        assert_eq!(either(&door, &line, soon()).unwrap(), Some([false, true]));
+        assert_eq!(either(&socket, &line, soon()).unwrap(), Some([false, true]));
     }
 }

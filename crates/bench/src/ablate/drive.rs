@@ -3,7 +3,7 @@
 use super::trial::Trial;
 use crate::accounting::Account;
 use crate::library::file_name;
-use crypt::{Suite, Versions};
+use crypt::{Suite, TlsVersions};
 use load::interrupt::Interrupt;
 use load::{ClientOptions, Outcome, Pace, Pattern, Running, Snapshot, Trust};
 use std::io;
@@ -104,7 +104,7 @@ impl Stage {
             // Pin one version and one cipher, so that results do not depend on what this machine prefers.
             tls: ClientOptions {
                 trust: Trust::Anyone,
-                versions: Versions::Tls13,
+                versions: TlsVersions::Tls13,
                 suites: vec![Suite::Aes128Gcm],
                 ..ClientOptions::default()
             },

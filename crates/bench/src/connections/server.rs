@@ -4,13 +4,13 @@
 //! waits for a request, decrypts it with the viewer's keys, and answers with the next part of the film.
 
 use super::progress::Progress;
-use delivery::own_tcp::{OwnTcp, Parts, Socket, suppliers};
-use delivery::room::Room;
+use delivery::memory_budget::MemoryBudget;
+use delivery::own_tcp::{OwnTcp, OwnTcpSocket, Parts, suppliers};
 use delivery::{
-    Carrier, DeliveryLimits, End, Handover, KernelOffload, Link, Outgoing, Patience, Protection,
-    QueueTrial, Resources, Tactics,
+    Carrier, DeliveryLimits, End, Features, Handover, KernelOffload, Link, Outgoing, Protection,
+    QueueTrial, Resources, ViewerTimeouts,
 };
-use disk::{DIRECT_ALIGNMENT, Heat, Policy, Reader, Way};
+use disk::{DIRECT_ALIGNMENT, Heat, Policy, ReadMode, Reader};
 use machine::Headroom;
 use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep, spawn};
 use rustix::time::{ClockId, clock_gettime};
@@ -144,7 +144,7 @@ struct Sessions {
 }
 
 impl Sessions {
-    fn welcome(self: &Rc<Self>, socket: Socket) {
+    fn welcome(self: &Rc<Self>, socket: OwnTcpSocket) {
         let SocketAddr::V4(peer) = socket.peer() else { return };
         let number = u32::from(*peer.ip()).wrapping_sub(0x0a00_0001);
         let sessions = Rc::clone(self);
@@ -154,10 +154,10 @@ impl Sessions {
         });
     }
 
-    async fn converse(self: Rc<Self>, socket: Socket, number: u64) -> Result<(), End> {
+    async fn converse(self: Rc<Self>, socket: OwnTcpSocket, number: u64) -> Result<(), End> {
         let link = Link::new(Rc::clone(&self.resources), socket);
         let keys = Box::new(crypt::made_up::server_end(number));
-        let mut channel = Socket::establish(link, Protection::Keys(keys), Vec::new());
+        let mut channel = OwnTcpSocket::establish(link, Protection::Keys(keys), Vec::new());
         let (mut request, mut answers) = (Vec::new(), 0);
         loop {
             // The next request may have been read along with the last answer. A viewer sends one at a time.
@@ -220,15 +220,18 @@ fn resources() -> io::Result<Rc<Resources>> {
     read_buffers.touch()?;
     send_buffers.touch()?;
     Ok(Rc::new(Resources {
-        reader: Reader::new(read_buffers, Policy::Always(Way::Cached), Heat::new(1 << 30)),
+        reader: Reader::new(read_buffers, Policy::Always(ReadMode::Buffered), Heat::new(1 << 30)),
         send_buffers,
-        room: Room::new(Arc::new(Headroom::open()), 1),
+        memory: MemoryBudget::new(Arc::new(Headroom::open()), 1),
         silos: None,
         numbers: Arc::<Numbers>::default(),
-        patience: Patience { send: Duration::from_secs(30), hold: Duration::from_millis(250) },
+        timeouts: ViewerTimeouts {
+            send: Duration::from_secs(30),
+            hold: Duration::from_millis(250),
+        },
         offload: KernelOffload::default(),
         handover: Handover::default(),
-        tactics: Tactics { reads_ahead: true, seals_in_one_pass: true, rereads: true },
+        features: Features { reads_ahead: true, seals_in_one_pass: true, rereads: true },
         limits: DeliveryLimits {
             unsent_bytes_min: None,
             key_records_max: 1 << 24,
@@ -237,7 +240,7 @@ fn resources() -> io::Result<Rc<Resources>> {
         },
         total_rate: None,
         queue_trial: QueueTrial::default(),
-        bring_budget: Resources::new_bring_budget(),
+        readahead_budget: Resources::new_readahead_budget(),
         scratch: Resources::new_scratch(),
         started: Instant::now(),
     }))

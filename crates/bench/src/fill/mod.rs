@@ -110,7 +110,7 @@ impl WatchedBox {
     }
 
     fn brought_bytes(&self) -> u64 {
-        self.agent.holder().status().fill.counts.cluster_bytes
+        self.agent.replicator().status().fill.counts.cluster_bytes
     }
 }
 
@@ -233,20 +233,20 @@ impl Bench<'_> {
 
     /// The same during a fill. Also returns the fill's rate, and the share of its allowed rate that it had at the end.
     fn watch_beside(&self, title: &PublishedTitle) -> io::Result<(Waits, f64, f64)> {
-        let holder = self.one.agent.holder();
+        let replicator = self.one.agent.replicator();
         let at_first = self.one.brought_bytes();
-        want(holder, title, self.sender)?;
+        want(replicator, title, self.sender)?;
         await_that("the fill to begin", self.interrupt, || self.one.brought_bytes() > at_first)?;
         let (before, began) = (self.one.brought_bytes(), Instant::now());
         let waits = self.watch()?;
         let bits = (self.one.brought_bytes() - before) as f64 * 8.0;
         let gbps = bits * 1e-9 / began.elapsed().as_secs_f64();
-        let fill = holder.status().fill;
-        if holder.folder_of(title).is_some() || !fill.counts.refused.is_empty() {
+        let fill = replicator.status().fill;
+        if replicator.folder_of(title).is_some() || !fill.counts.refused.is_empty() {
             return Err(io::Error::other(format!("the fill ended too early: {fill:?}")));
         }
-        unwant(holder, title)?;
-        let is_gone = || !holder.receipts().is_empty();
+        unwant(replicator, title)?;
+        let is_gone = || !replicator.receipts().is_empty();
         await_that("the title to be removed", self.interrupt, is_gone)?;
         Ok((waits, gbps, fill.share))
     }

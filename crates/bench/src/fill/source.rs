@@ -12,7 +12,7 @@ use fleet::{
     SnapshotNode, State, SteeringPolicy, TitleDocument,
 };
 use load::interrupt::Interrupt;
-use node::Holder;
+use node::Replicator;
 use steering::Fleet;
 
 use crate::library::Library;
@@ -104,27 +104,35 @@ impl Source {
     }
 }
 
-/// Makes `holder` lack `title` from now on, and gives it the address of the node that has it.
+/// Makes `replicator` lack `title` from now on, and gives it the address of the node that has it.
 ///
 /// # Errors
 /// If the fleet is invalid, or the holder refuses it.
-pub(crate) fn want(holder: &Holder, title: &PublishedTitle, address: SocketAddr) -> io::Result<()> {
-    holder.note_fleet(fleet_of(title, address)?);
-    say(holder, vec![title.clone()], Vec::new())
+pub(crate) fn want(
+    replicator: &Replicator,
+    title: &PublishedTitle,
+    address: SocketAddr,
+) -> io::Result<()> {
+    replicator.note_fleet(fleet_of(title, address)?);
+    say(replicator, vec![title.clone()], Vec::new())
 }
 
-/// Makes `holder` want nothing from now on.
+/// Makes `replicator` want nothing from now on.
 ///
 /// # Errors
 /// If the holder refuses it.
-pub(crate) fn unwant(holder: &Holder, title: &PublishedTitle) -> io::Result<()> {
-    say(holder, Vec::new(), vec![title.held()])
+pub(crate) fn unwant(replicator: &Replicator, title: &PublishedTitle) -> io::Result<()> {
+    say(replicator, Vec::new(), vec![title.held()])
 }
 
-fn say(holder: &Holder, titles: Vec<PublishedTitle>, withdrawn: Vec<HeldTitle>) -> io::Result<()> {
-    let revision = holder.desired().revision + 1;
+fn say(
+    replicator: &Replicator,
+    titles: Vec<PublishedTitle>,
+    withdrawn: Vec<HeldTitle>,
+) -> io::Result<()> {
+    let revision = replicator.desired().revision + 1;
     let desired = Desired { epoch: 1, revision, titles, withdrawn, ..Desired::default() };
-    holder.handle_desired(desired).map_err(io::Error::other)
+    replicator.handle_desired(desired).map_err(io::Error::other)
 }
 
 fn fleet_of(title: &PublishedTitle, address: SocketAddr) -> io::Result<Arc<Fleet>> {

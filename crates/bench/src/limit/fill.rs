@@ -5,7 +5,7 @@ use crate::fill::source::{Source, TARGET, want};
 use crypt::client::Trust;
 use fleet::PublishedTitle;
 use load::interrupt::Interrupt;
-use node::{Holder, HoldingOptions, wall_clock};
+use node::{HoldingOptions, Replicator, wall_clock};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The name of the copying thread (`Holder::start`).
+/// The name of the copying thread (`Replicator::start`).
 const COPIER: &str = "copy";
 
 /// Time limit for a title.
@@ -25,14 +25,14 @@ const GLANCE: Duration = Duration::from_millis(5);
 
 /// An empty box. Its threads end when it is dropped.
 struct EmptyBox {
-    holder: Arc<Holder>,
+    replicator: Arc<Replicator>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl EmptyBox {
     /// Starts the box on the caller's core.
     fn start(root: &Path) -> io::Result<Self> {
-        let holder = Holder::open(HoldingOptions {
+        let replicator = Replicator::open(HoldingOptions {
             node: TARGET.parse().map_err(|_| io::Error::other("a name"))?,
             state: root.join("state"),
             libraries: vec![root.join("library")],
@@ -47,8 +47,8 @@ impl EmptyBox {
             // The server has only just made its certificate.
             trust: Trust::Anyone,
         });
-        let holder = Arc::new(holder?);
-        let own = Self { threads: holder.start()?, holder };
+        let replicator = Arc::new(replicator?);
+        let own = Self { threads: replicator.start()?, replicator };
         // The thread sets its name itself, when it first runs.
         let began = Instant::now();
         while copier_time().is_err() && began.elapsed() < PATIENCE {
@@ -60,7 +60,7 @@ impl EmptyBox {
 
 impl Drop for EmptyBox {
     fn drop(&mut self) {
-        self.holder.stop();
+        self.replicator.stop();
         for thread in self.threads.drain(..) {
             // If it panicked, its message has been printed.
             let _ = thread.join();
@@ -104,17 +104,17 @@ fn copy(
     interrupt: &Interrupt,
 ) -> io::Result<Rate> {
     let (began, began_cpu) = (Instant::now(), copier_time()?);
-    want(&one.holder, title, address)?;
-    while one.holder.folder_of(title).is_none() {
+    want(&one.replicator, title, address)?;
+    while one.replicator.folder_of(title).is_none() {
         interrupt.check()?;
         if began.elapsed() > PATIENCE {
-            let troubles = one.holder.status().troubles;
+            let troubles = one.replicator.status().troubles;
             return Err(io::Error::other(format!("a title does not arrive: {troubles:?}")));
         }
         std::thread::sleep(GLANCE);
     }
     let (wall, cpu) = (began.elapsed(), copier_time()?.saturating_sub(began_cpu));
-    let counts = one.holder.status().fill.counts;
+    let counts = one.replicator.status().fill.counts;
     if counts.cluster_bytes < title.bytes || !counts.refused.is_empty() {
         return Err(io::Error::other(format!("a fill went wrong: {counts:?}")));
     }

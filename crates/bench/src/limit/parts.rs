@@ -6,10 +6,10 @@ use crate::library::Library;
 use crate::versus::Workload;
 use crypt::client::{ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust};
 use crypt::{
-    Handshake, Opener, PLAINTEXT_MAX, Progress, RECORD_BYTES_MAX, SealError, Sealer, Suite, Tls,
-    TlsOptions, Versions,
+    Handshake, Opener, PLAINTEXT_MAX, Progress, RECORD_BYTES_MAX, SealError, Sealer, Suite,
+    TlsContext, TlsOptions, TlsVersions,
 };
-use disk::{Heat, Policy, Reader, Way};
+use disk::{Heat, Policy, ReadMode, Reader};
 use reactor::{
     Pool, PoolOptions, Reactor, RingOptions, copy_streaming, sleep, spawn, tasks_live, yield_now,
 };
@@ -216,8 +216,8 @@ impl Stage {
                 Part::SealCold => stage.seal_to_cold(false),
                 Part::SealStreamed => stage.seal_to_cold(true),
                 Part::ReadWarm => stage.read(Policy::Auto, 1),
-                Part::ReadOnce => stage.read(Policy::Always(Way::Once), READS_IN_FLIGHT),
-                Part::ReadDirect => stage.read(Policy::Always(Way::Direct), READS_IN_FLIGHT),
+                Part::ReadOnce => stage.read(Policy::Always(ReadMode::Dontcache), READS_IN_FLIGHT),
+                Part::ReadDirect => stage.read(Policy::Always(ReadMode::Direct), READS_IN_FLIGHT),
                 Part::Send => stage.send(),
                 Part::Sendfile => stage.sendfile(),
                 Part::SendPaced => stage.send_paced(),
@@ -314,8 +314,8 @@ impl Stage {
         ends(&self.tls()?, suite)
     }
 
-    fn tls(&self) -> io::Result<Tls> {
-        Tls::load(TlsOptions::new(self.scratch.join("state"))).map_err(io::Error::other)
+    fn tls(&self) -> io::Result<TlsContext> {
+        TlsContext::load(TlsOptions::new(self.scratch.join("state"))).map_err(io::Error::other)
     }
 
     /// Reads through the server's own reader.
@@ -397,10 +397,10 @@ impl Stage {
 }
 
 /// Does a handshake in memory, and returns what each end then has.
-fn ends(tls: &Tls, suite: Suite) -> io::Result<(Sealer, Opener)> {
+fn ends(tls: &TlsContext, suite: Suite) -> io::Result<(Sealer, Opener)> {
     let options = ClientOptions {
         trust: Trust::Anyone,
-        versions: Versions::Tls13,
+        versions: TlsVersions::Tls13,
         suites: vec![suite],
         ..ClientOptions::default()
     };

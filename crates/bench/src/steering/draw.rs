@@ -6,8 +6,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ::fleet::{
-    Announced, Digest, FleetSnapshot, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle,
-    Site, SnapshotNode, State, SteeringPolicy, TitleDocument,
+    Announced, Digest, FleetSnapshot, Name, NodeKind, NodePlace, Prefix, PublishedTitle,
+    SheddingReason, Site, SnapshotNode, State, SteeringPolicy, TitleDocument,
 };
 use ::steering::Fleet;
 
@@ -115,8 +115,8 @@ fn node(options: &Options, number: u32, random: &mut Random) -> SnapshotNode {
     let (state, not_me) = match random.below(100) {
         0 => (State::Draining, Vec::new()),
         1 => (State::Lost, Vec::new()),
-        2 => (State::Serving, vec![NotMe::Pressure]),
-        3 => (State::Serving, vec![NotMe::DiskErrors]),
+        2 => (State::Serving, vec![SheddingReason::Pressure]),
+        3 => (State::Serving, vec![SheddingReason::DiskErrors]),
         _ => (State::Serving, Vec::new()),
     };
     SnapshotNode {

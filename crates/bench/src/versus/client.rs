@@ -11,7 +11,7 @@ use std::fmt::Display;
 /// The most transfers that curl runs at once (`--parallel-max`, curl(1)). If asked for more, it falls back to 50.
 const CURL_CONNECTIONS_MAX: usize = 300;
 
-/// How often curl is told to fetch the whole library: more than fits into any turn.
+/// How often curl fetches the whole library: more than fits into any turn.
 const CURL_ROUNDS: u32 = 1_000_000;
 
 /// Makes wrk request some paths in turn, and print its error counts and how often it asked.

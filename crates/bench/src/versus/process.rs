@@ -3,7 +3,7 @@
 //!
 //! However the bench itself ends, the server ends too: the kernel signals it when its parent dies (`setpriv
 //! --pdeathsig`, prctl(2)). That covers what no destructor can, a bench that is killed. Only a server that leaves its
-//! process group escapes. Servers are told to stay in the foreground, where none does that.
+//! process group escapes. Their command lines keep servers in the foreground, where none does that.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{

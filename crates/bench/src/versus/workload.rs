@@ -2,7 +2,7 @@
 
 use super::carry;
 use crate::UnknownName;
-use crypt::{Group, Suite, Versions};
+use crypt::{Group, Suite, TlsVersions};
 use load::{ClientOptions, Options, Pace, Pattern, Popularity, Trust};
 use std::time::Duration;
 
@@ -223,7 +223,7 @@ impl Workload {
 pub(crate) fn client_options() -> ClientOptions {
     ClientOptions {
         trust: Trust::Anyone,
-        versions: Versions::Tls13,
+        versions: TlsVersions::Tls13,
         suites: vec![Suite::Aes128Gcm],
         groups: vec![Group::X25519],
         resume: false,

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fullbore_catalog::{Entry, Fault, RECORD, Record, TitlePath, find, verify};
+use fullbore_catalog::{Fault, LibraryEntry, RECORD, Record, TitlePath, find, verify};
 use tempfile::TempDir;
 
 pub(crate) struct Place(TempDir);
@@ -31,7 +31,7 @@ impl Place {
         fs::read(self.path().join(file)).unwrap()
     }
 
-    pub(crate) fn entry(&self, title: &str) -> Entry {
+    pub(crate) fn entry(&self, title: &str) -> LibraryEntry {
         find(self.path(), &path(title)).unwrap().expect("a title")
     }
 

@@ -43,7 +43,7 @@ pub use start::{GatewayError, GatewayOptions};
 
 use crate::clock::{Clock, Now};
 use crate::desired::{Operator, Operators, Records};
-use crate::live::Live;
+use crate::live::LiveFleet;
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
 use crate::store::records::PrivateBytes;
@@ -57,7 +57,7 @@ pub struct Gateway {
     name: Name,
     fleet_name: Name,
     clock: Clock,
-    live: Arc<Live>,
+    live: Arc<LiveFleet>,
     state: StateFolder,
     engine: Arc<dyn Engine>,
     engine_name: &'static str,
@@ -148,7 +148,7 @@ impl Gateway {
     }
 
     /// The live state of its nodes.
-    pub fn live(&self) -> &Arc<Live> {
+    pub fn live(&self) -> &Arc<LiveFleet> {
         &self.live
     }
 

@@ -17,7 +17,7 @@ use super::put_back::Newest;
 use super::{Gateway, Known};
 use crate::clock::Clock;
 use crate::desired::{Operators, Records, Wishes};
-use crate::live::{Core, Live};
+use crate::live::{Core, LiveFleet};
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
 use crate::store::backup::{bury, check_restored};
@@ -134,7 +134,7 @@ impl Gateway {
             name: options.name,
             fleet_name: wishes.fleet.clone(),
             clock,
-            live: Arc::new(Live::new(core, signing)),
+            live: Arc::new(LiveFleet::new(core, signing)),
             state,
             engine: options.engine,
             engine_name: options.engine_name,

@@ -10,13 +10,13 @@ use fleet::{
 };
 use popularity::{PopularityState, RegionCount};
 
-use super::Unheard;
-use super::doubt::{Doubt, Silence};
+use super::RejectedMessage;
+use super::failure_detector::{FailureDetector, Silence};
 use super::feeds::Feeds;
+use super::held_versions::HeldVersions;
 use super::node::{self, LiveNode};
 use super::plan_basis::{self, Absent, PlanParts};
 use super::refused::TWO_MACHINES;
-use super::shelf::Shelf;
 use super::upkeep::{self, Upkeep};
 use super::view::{self, FeedView, FleetView, TitleAtNode, TitleState, TitleView};
 use super::watching::{Speaker, Watching};
@@ -36,8 +36,8 @@ pub struct Core {
     pub(super) gateway: Name,
     pub(super) world: Arc<World>,
     pub(super) nodes: BTreeMap<Name, LiveNode>,
-    pub(super) shelf: Shelf,
-    pub(super) doubt: Doubt,
+    pub(super) held_versions: HeldVersions,
+    pub(super) detector: FailureDetector,
     pub(super) feeds: Feeds,
     pub(super) watching: Watching,
     /// Receipts for withdrawn versions, by node.
@@ -74,8 +74,8 @@ impl Core {
             world,
             viewer_keys,
             nodes: BTreeMap::new(),
-            shelf: Shelf::default(),
-            doubt: Doubt::default(),
+            held_versions: HeldVersions::default(),
+            detector: FailureDetector::default(),
             feeds: Feeds::default(),
             watching: Watching::default(),
             receipts: HashMap::new(),
@@ -93,7 +93,7 @@ impl Core {
         self.feeds.restore(&snapshot, now);
         for node in snapshot.nodes {
             let held = node.holds.iter().map(|place| snapshot.titles[*place as usize].held());
-            let mut held: Vec<_> = held.map(|held| self.shelf.take(held)).collect();
+            let mut held: Vec<_> = held.map(|held| self.held_versions.take(held)).collect();
             held.sort_unstable();
             let name = node.name.clone();
             // A node that was lost, or had never sent a heartbeat, stays so until it sends one.
@@ -130,26 +130,26 @@ impl Core {
 
     fn forget(&mut self, name: &Name) {
         if let Some(node) = self.nodes.remove(name) {
-            self.shelf.give_up(&node.held);
+            self.held_versions.give_up(&node.held);
         }
     }
 
     /// Handles a node's heartbeat.
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_heartbeat(
         &mut self,
         from: &Name,
         beat: Heartbeat,
         now: Now,
-    ) -> Result<HeartbeatAnswer, Unheard> {
-        beat.check().map_err(Unheard::OutOfBounds)?;
+    ) -> Result<HeartbeatAnswer, RejectedMessage> {
+        beat.check().map_err(RejectedMessage::OutOfBounds)?;
         let world = Arc::clone(&self.world);
         let wanted = self.admit(&world, from, &beat.node)?;
-        let node = self.nodes.get_mut(from).ok_or(Unheard::Unknown)?;
+        let node = self.nodes.get_mut(from).ok_or(RejectedMessage::Unknown)?;
         if node.is_stale(&beat, now) {
-            return Err(Unheard::Stale);
+            return Err(RejectedMessage::Stale);
         }
         let wants_inventory = node.inventory != Some(beat.inventory);
         let before = (
@@ -157,7 +157,7 @@ impl Core {
             node.load_permille(wanted),
             node.ceiling_bits_per_second(wanted),
         );
-        self.doubt.note(from, &beat.sightings, now.uptime);
+        self.detector.note(from, &beat.sightings, now.uptime);
         let receipts = node.hear(beat, now);
         let after =
             (node.not_me(), node.load_permille(wanted), node.ceiling_bits_per_second(wanted));
@@ -180,13 +180,13 @@ impl Core {
         world: &'w World,
         from: &Name,
         named: &Name,
-    ) -> Result<&'w WantedNode, Unheard> {
+    ) -> Result<&'w WantedNode, RejectedMessage> {
         if from != named {
-            return Err(Unheard::NotItself);
+            return Err(RejectedMessage::NotItself);
         }
         match world.nodes.get(from) {
-            None => Err(Unheard::Unknown),
-            Some(wanted) if wanted.is_revoked => Err(Unheard::Revoked),
+            None => Err(RejectedMessage::Unknown),
+            Some(wanted) if wanted.is_revoked => Err(RejectedMessage::Revoked),
             Some(wanted) => Ok(wanted),
         }
     }
@@ -218,7 +218,7 @@ impl Core {
             wants_inventory,
             wants_gone: self.wants_gone(from),
             certificate: self.world.certificates.get(from).copied().unwrap_or_default(),
-            asks: self.doubt.asks(from, now.uptime),
+            asks: self.detector.asks(from, now.uptime),
         }
     }
 
@@ -254,8 +254,12 @@ impl Core {
     /// Handles a node's inventory.
     ///
     /// # Errors
-    /// [`Unheard`].
-    pub fn handle_inventory(&mut self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {
+    /// [`RejectedMessage`].
+    pub fn handle_inventory(
+        &mut self,
+        from: &Name,
+        inventory: Inventory,
+    ) -> Result<(), RejectedMessage> {
         let digest = inventory.digest();
         self.handle_summed_inventory(from, inventory, digest)
     }
@@ -263,37 +267,37 @@ impl Core {
     /// Like [`handle_inventory`](Self::handle_inventory), with the digest of the received bytes.
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_summed_inventory(
         &mut self,
         from: &Name,
         inventory: Inventory,
         digest: Digest,
-    ) -> Result<(), Unheard> {
-        inventory.check().map_err(Unheard::OutOfBounds)?;
+    ) -> Result<(), RejectedMessage> {
+        inventory.check().map_err(RejectedMessage::OutOfBounds)?;
         let world = Arc::clone(&self.world);
         self.admit(&world, from, &inventory.node)?;
         let mut held: Vec<_> =
-            inventory.held.into_iter().map(|held| self.shelf.take(held)).collect();
+            inventory.held.into_iter().map(|held| self.held_versions.take(held)).collect();
         held.sort_unstable();
-        let node = self.nodes.get_mut(from).ok_or(Unheard::Unknown)?;
+        let node = self.nodes.get_mut(from).ok_or(RejectedMessage::Unknown)?;
         node.inventory = Some(digest);
         let before = std::mem::replace(&mut node.held, held);
         self.is_changed |= before != node.held;
-        self.shelf.give_up(&before);
+        self.held_versions.give_up(&before);
         Ok(())
     }
 
     /// Handles routes from a node's router.
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_routes(
         &mut self,
         from: &Name,
         update: RoutesUpdate,
         now: Now,
-    ) -> Result<RoutesAnswer, Unheard> {
+    ) -> Result<RoutesAnswer, RejectedMessage> {
         let world = Arc::clone(&self.world);
         let site = &self.admit(&world, from, &update.node)?.place.site;
         let allowed = world.allow_list(site);
@@ -305,17 +309,17 @@ impl Core {
     /// Handles a node's report of what viewers watched.
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_watched(
         &mut self,
         from: &Name,
         report: &WatchReport,
         now: Now,
-    ) -> Result<(), Unheard> {
+    ) -> Result<(), RejectedMessage> {
         let world = Arc::clone(&self.world);
         let wanted = self.admit(&world, from, &report.node)?;
-        let live = self.nodes.get(from).ok_or(Unheard::Unknown)?;
-        let site = world.sites.get(&wanted.place.site).ok_or(Unheard::Unknown)?;
+        let live = self.nodes.get(from).ok_or(RejectedMessage::Unknown)?;
+        let site = world.sites.get(&wanted.place.site).ok_or(RejectedMessage::Unknown)?;
         let speaker = Speaker {
             name: from,
             region: &site.region,
@@ -359,7 +363,7 @@ impl Core {
     /// # Errors
     /// Why no plan can be made now.
     pub(super) fn plan_parts(&self, absent: Absent, now: Now) -> Result<PlanParts, &'static str> {
-        if self.doubt.is_held() {
+        if self.detector.is_held() {
             return Err(
                 "many nodes fell silent at once, and this gateway may have lost its own connection: it makes no plan until it hears them again, or until you confirm \
                  that they are dead (fullbore control nodes --believe-silence)",
@@ -384,13 +388,13 @@ impl Core {
             }
             self.feeds.skip(gap, now);
         }
-        let was_doubtful = self.doubt.is_held();
+        let was_doubtful = self.detector.is_held();
         self.look(now);
-        if self.doubt.is_held() != was_doubtful {
+        if self.detector.is_held() != was_doubtful {
             self.tell_doubt();
         }
         // If the gateway distrusts its own connection, a missing feed proves nothing either.
-        if !self.doubt.is_held() {
+        if !self.detector.is_held() {
             self.is_changed |= self.feeds.tick(now, &mut self.lines);
         }
         self.settle_all(now);
@@ -401,7 +405,7 @@ impl Core {
         let known = known.filter(|(_, (_, wanted))| !wanted.is_revoked);
         let silences = known
             .filter_map(|(live, (node, _))| Some(Silence { node, silence: live.silence(now)? }));
-        for node in self.doubt.look(now.uptime, silences) {
+        for node in self.detector.look(now.uptime, silences) {
             self.lines
                 .push(format!("node {node} is silent, and the other nodes don't reach it either"));
         }
@@ -409,15 +413,15 @@ impl Core {
 
     /// Declares the silent nodes dead, on the operator's word.
     pub fn believe_silence(&mut self, now: Now) {
-        self.doubt.believe();
+        self.detector.believe();
         self.settle_all(now);
     }
 
     fn tell_doubt(&mut self) {
-        self.lines.push(if self.doubt.is_held() {
+        self.lines.push(if self.detector.is_held() {
             format!(
                 "{} nodes fell silent at once: this gateway may have lost its own connection, so it keeps their states, and asks the other nodes whether they reach them",
-                self.doubt.count()
+                self.detector.count()
             )
         } else {
             "this gateway trusts its own connection to the nodes again".to_owned()
@@ -427,10 +431,10 @@ impl Core {
     /// Both maps have the same nodes, so they are walked in parallel: looking up ten thousand names four times a second would cost more than the
     /// rest.
     fn settle_all(&mut self, now: Now) {
-        let Self { world, nodes, doubt, lines, .. } = self;
+        let Self { world, nodes, detector, lines, .. } = self;
         debug_assert!(world.nodes.is_empty() || world.nodes.len() == nodes.len());
         for ((name, wanted), node) in world.nodes.iter().zip(nodes.values_mut()) {
-            if let Some(line) = settle(name, wanted, node, doubt, now) {
+            if let Some(line) = settle(name, wanted, node, detector, now) {
                 lines.push(line);
                 self.is_changed = true;
             }
@@ -444,7 +448,7 @@ impl Core {
     /// Determines the state of one node, and logs a change.
     fn settle(&mut self, name: &Name, wanted: &WantedNode, now: Now) {
         let Some(node) = self.nodes.get_mut(name) else { return };
-        if let Some(line) = settle(name, wanted, node, &self.doubt, now) {
+        if let Some(line) = settle(name, wanted, node, &self.detector, now) {
             self.lines.push(line);
             self.is_changed = true;
         }
@@ -540,10 +544,10 @@ fn settle(
     name: &Name,
     wanted: &WantedNode,
     node: &mut LiveNode,
-    doubt: &Doubt,
+    detector: &FailureDetector,
     now: Now,
 ) -> Option<String> {
-    let state = node.state(wanted, now, doubt.is_about(name));
+    let state = node.state(wanted, now, detector.is_about(name));
     let before = node.told.map(|(state, _)| state);
     if before == Some(state) {
         return None;

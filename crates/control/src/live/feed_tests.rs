@@ -7,7 +7,7 @@ use fleet::{
     Announced, FleetSnapshot, Name, NodeKind, NodePlace, Prefix, RoutesAnswer, RoutesUpdate, Site,
 };
 
-use super::{AllowList, Core, FEED_HOLDS, Unheard, WantedNode, World};
+use super::{AllowList, Core, FEED_HOLDS, RejectedMessage, WantedNode, World};
 use crate::clock::Now;
 
 fn at(seconds: u64) -> Now {
@@ -69,7 +69,7 @@ fn withdraw(node: &str, number: u64, prefix: &str) -> RoutesUpdate {
     RoutesUpdate { withdrawn, ..update(node, number, Some(number - 1), &[]) }
 }
 
-fn tell(core: &mut Core, told: RoutesUpdate, now: Now) -> Result<RoutesAnswer, Unheard> {
+fn tell(core: &mut Core, told: RoutesUpdate, now: Now) -> Result<RoutesAnswer, RejectedMessage> {
     core.handle_routes(&told.node.clone(), told, now)
 }
 
@@ -78,7 +78,7 @@ fn announced(snapshot: &FleetSnapshot, site: &str) -> Vec<String> {
     site.announced.iter().map(Announced::to_string).collect()
 }
 
-fn answer(believed: u64, refused: u64) -> Result<RoutesAnswer, Unheard> {
+fn answer(believed: u64, refused: u64) -> Result<RoutesAnswer, RejectedMessage> {
     Ok(RoutesAnswer { wants_all: false, believed, refused })
 }
 
@@ -166,15 +166,15 @@ fn a_node_speaks_for_itself_and_only_in_order() {
     let mut core = core();
     let one = ["192.0.2.0/25"];
     let other = core.handle_routes(&name("p2"), update("p1", 1, None, &one), at(1));
-    assert_eq!(other, Err(Unheard::NotItself));
-    assert_eq!(tell(&mut core, update("x1", 1, None, &one), at(1)), Err(Unheard::Unknown));
+    assert_eq!(other, Err(RejectedMessage::NotItself));
+    assert_eq!(tell(&mut core, update("x1", 1, None, &one), at(1)), Err(RejectedMessage::Unknown));
     assert!(tell(&mut core, update("p1", 5, Some(4), &one), at(1)).expect("an answer").wants_all);
     assert_eq!(tell(&mut core, update("p1", 5, None, &one), at(1)), answer(1, 0));
-    assert_eq!(tell(&mut core, update("p1", 4, None, &[]), at(2)), Err(Unheard::Stale));
+    assert_eq!(tell(&mut core, update("p1", 4, None, &[]), at(2)), Err(RejectedMessage::Stale));
     let skipped = tell(&mut core, update("p1", 8, Some(6), &[]), at(2));
     assert!(skipped.expect("an answer").wants_all);
     let broken = RoutesUpdate { version: 2, ..update("p1", 6, Some(5), &[]) };
-    assert!(matches!(tell(&mut core, broken, at(2)), Err(Unheard::OutOfBounds(_))));
+    assert!(matches!(tell(&mut core, broken, at(2)), Err(RejectedMessage::OutOfBounds(_))));
     // An agent that has restarted sends everything again.
     let reborn = RoutesUpdate { boot: "b2".to_owned(), ..update("p1", 1, Some(1), &[]) };
     assert!(tell(&mut core, reborn.clone(), at(3)).expect("an answer").wants_all);
@@ -190,7 +190,7 @@ fn the_routes_of_a_revoked_node_are_gone_at_once() {
     without.nodes.get_mut(&name("p1")).expect("a node").is_revoked = true;
     core.set_world(Arc::new(without), at(2));
     assert_eq!(announced(&core.snapshot(at(2)), "paris"), [""; 0]);
-    assert_eq!(tell(&mut core, update("p1", 2, None, &[]), at(3)), Err(Unheard::Revoked));
+    assert_eq!(tell(&mut core, update("p1", 2, None, &[]), at(3)), Err(RejectedMessage::Revoked));
 }
 
 #[test]
@@ -265,5 +265,5 @@ fn nodes_cannot_fill_a_gateway_with_routes() {
     });
     let told: Vec<_> = told.collect();
     assert!(told[..40].iter().all(Result::is_ok));
-    assert_eq!(told[40], Err(Unheard::NoRoom));
+    assert_eq!(told[40], Err(RejectedMessage::NoRoom));
 }

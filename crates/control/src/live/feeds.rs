@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use fleet::{Announced, FleetSnapshot, Name, Prefix, ROUTES_MAX, RoutesAnswer, RoutesUpdate, Site};
 
-use super::Unheard;
+use super::RejectedMessage;
 use super::allow_list::{AllowList, Sifted};
 use super::world::World;
 use crate::clock::Now;
@@ -101,15 +101,15 @@ impl Feeds {
         allowed: &AllowList,
         update: RoutesUpdate,
         now: Now,
-    ) -> Result<(RoutesAnswer, bool), Unheard> {
-        update.check().map_err(Unheard::OutOfBounds)?;
+    ) -> Result<(RoutesAnswer, bool), RejectedMessage> {
+        update.check().map_err(RejectedMessage::OutOfBounds)?;
         let known = self.of_nodes.get_mut(from).filter(|feed| feed.boot == update.boot);
         let before = known.as_ref().map_or(&[][..], |feed| &feed.routes);
         let routes = match (&known, update.base) {
-            (Some(feed), _) if update.number < feed.number => return Err(Unheard::Stale),
+            (Some(feed), _) if update.number < feed.number => return Err(RejectedMessage::Stale),
             (_, None) => update.announced,
             (Some(feed), Some(base)) if feed.number == base => {
-                update.applied(before).map_err(Unheard::OutOfBounds)?
+                update.applied(before).map_err(RejectedMessage::OutOfBounds)?
             }
             _ => {
                 let answer = RoutesAnswer { wants_all: true, believed: 0, refused: 0 };
@@ -140,10 +140,10 @@ impl Feeds {
         Ok((answer, true))
     }
 
-    fn check_room(&self, from: &Name, count: usize) -> Result<(), Unheard> {
+    fn check_room(&self, from: &Name, count: usize) -> Result<(), RejectedMessage> {
         let others = self.of_nodes.iter().filter(|(name, _)| *name != from);
         let held: usize = others.map(|(_, feed)| feed.routes.len()).sum();
-        if held + count > ROUTES_OF_ALL_MAX { Err(Unheard::NoRoom) } else { Ok(()) }
+        if held + count > ROUTES_OF_ALL_MAX { Err(RejectedMessage::NoRoom) } else { Ok(()) }
     }
 
     /// Drops feeds that have been silent for too long, and logs them. Returns whether any were dropped.

@@ -1,25 +1,24 @@
 //! The live state of a fleet, as opposed to its desired state.
 //!
-//! [`Core`] makes the decisions, without I/O and without a clock. [`Live`] shares a core between threads. Nothing here is written to the store: a
-//! heartbeat only uses memory. At most once a second, the gateway makes a snapshot of the state, signs it and saves it on disk.
+//! [`Core`] makes the decisions, without I/O and without a clock. [`LiveFleet`] shares a core between threads. Nothing here is written to the store:
+//! a heartbeat only uses memory. At most once a second, the gateway makes a snapshot of the state, signs it and saves it on disk.
 //!
-//! Read first: `node.rs` (the state of a node), then `doubt.rs` (when silence is inconclusive).
+//! Read first: `node.rs` (the state of a node), then `failure_detector.rs` (when silence is inconclusive).
 
 mod allow_list;
 mod core;
-mod doubt;
+mod failure_detector;
 #[cfg(test)]
 mod feed_tests;
 mod feeds;
+mod held_versions;
 mod joined;
 mod node;
-mod opinions;
 mod placed;
 #[cfg(test)]
 mod placed_tests;
 mod plan_basis;
 mod refused;
-mod shelf;
 mod snapshot;
 #[cfg(test)]
 mod tests;
@@ -27,6 +26,7 @@ mod upkeep;
 mod view;
 mod watching;
 mod weights;
+mod witness_reports;
 mod world;
 
 use std::collections::HashMap;
@@ -60,7 +60,7 @@ use crate::clock::Now;
 
 /// Why a gateway rejects a node's report.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unheard {
+pub enum RejectedMessage {
     /// The report is about another node than the one in its certificate.
     NotItself,
     /// The fleet has no node of this name.
@@ -77,7 +77,7 @@ pub enum Unheard {
     OutOfBounds(OutOfBounds),
 }
 
-impl Unheard {
+impl RejectedMessage {
     /// The name of the error in metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
@@ -92,7 +92,7 @@ impl Unheard {
     }
 }
 
-impl fmt::Display for Unheard {
+impl fmt::Display for RejectedMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotItself => f.write_str("a node may report on itself only"),
@@ -112,7 +112,7 @@ impl fmt::Display for Unheard {
     }
 }
 
-impl std::error::Error for Unheard {}
+impl std::error::Error for RejectedMessage {}
 
 /// A snapshot in the forms used for answering viewers and for sending to nodes.
 pub struct MadeSnapshot {
@@ -123,14 +123,14 @@ pub struct MadeSnapshot {
 }
 
 /// A [`Core`] shared between threads, and its newest snapshot.
-pub struct Live {
+pub struct LiveFleet {
     core: Mutex<Core>,
     signing: SigningKey,
     made: RwLock<Option<Arc<MadeSnapshot>>>,
     documents: RwLock<Arc<HashMap<Digest, Bytes>>>,
 }
 
-impl Live {
+impl LiveFleet {
     /// Wraps `core`; `signing` signs its snapshots.
     pub fn new(core: Core, signing: SigningKey) -> Self {
         let (core, made) = (Mutex::new(core), RwLock::new(None));
@@ -145,13 +145,13 @@ impl Live {
     /// [`Core::handle_heartbeat`].
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_heartbeat(
         &self,
         from: &Name,
         beat: Heartbeat,
         now: Now,
-    ) -> Result<HeartbeatAnswer, Unheard> {
+    ) -> Result<HeartbeatAnswer, RejectedMessage> {
         self.core().handle_heartbeat(from, beat, now)
     }
 
@@ -163,47 +163,51 @@ impl Live {
     /// [`Core::handle_inventory`].
     ///
     /// # Errors
-    /// [`Unheard`].
-    pub fn handle_inventory(&self, from: &Name, inventory: Inventory) -> Result<(), Unheard> {
+    /// [`RejectedMessage`].
+    pub fn handle_inventory(
+        &self,
+        from: &Name,
+        inventory: Inventory,
+    ) -> Result<(), RejectedMessage> {
         self.core().handle_inventory(from, inventory)
     }
 
     /// [`Core::handle_summed_inventory`].
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_summed_inventory(
         &self,
         from: &Name,
         inventory: Inventory,
         digest: Digest,
-    ) -> Result<(), Unheard> {
+    ) -> Result<(), RejectedMessage> {
         self.core().handle_summed_inventory(from, inventory, digest)
     }
 
     /// [`Core::handle_routes`].
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_routes(
         &self,
         from: &Name,
         update: RoutesUpdate,
         now: Now,
-    ) -> Result<RoutesAnswer, Unheard> {
+    ) -> Result<RoutesAnswer, RejectedMessage> {
         self.core().handle_routes(from, update, now)
     }
 
     /// [`Core::handle_watched`].
     ///
     /// # Errors
-    /// [`Unheard`].
+    /// [`RejectedMessage`].
     pub fn handle_watched(
         &self,
         from: &Name,
         report: &WatchReport,
         now: Now,
-    ) -> Result<(), Unheard> {
+    ) -> Result<(), RejectedMessage> {
         self.core().handle_watched(from, report, now)
     }
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fleet::{
-    Condition, Digest, FillProgress, Heartbeat, Load, NotMe, Receipt, ServedAt, SnapshotNode, State,
+    Condition, Digest, FillProgress, Heartbeat, Load, Receipt, ServedAt, SheddingReason,
+    SnapshotNode, State,
 };
 
 use steering::NodeWeight;
@@ -118,7 +119,7 @@ impl LiveNode {
     }
 
     /// Why it wants no new viewers.
-    pub(super) fn not_me(&self) -> &[NotMe] {
+    pub(super) fn not_me(&self) -> &[SheddingReason] {
         match (&self.heard, &self.restored) {
             (Some(Heard { condition: Condition::NotMe(reasons), .. }), _) => reasons,
             (None, Some(restored)) => &restored.not_me,

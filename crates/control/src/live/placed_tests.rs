@@ -215,7 +215,7 @@ fn a_copy_may_go_when_enough_of_those_that_keep_it_hold_it_and_serve() {
     fleet.plan(&[("t", &["a1", "b1", "c1"])], 1);
     NODES.iter().for_each(|(node, _)| fleet.holds(node, &["t", "u"]));
     assert!(fleet.may_evict("a2", "t") && fleet.may_evict("b2", "t"));
-    assert!(!fleet.may_evict("a1", "t"), "it shall keep it");
+    assert!(!fleet.may_evict("a1", "t"), "the plan has it keep the copy");
     assert!(!fleet.may_evict("a2", "u"), "the plan has no place for it");
     assert!(!fleet.may_evict("a2", "v"), "it is not the fleet's");
     let there = fleet.core.title_at_nodes("t").expect("published").1;

@@ -43,9 +43,9 @@ fn site(core: &Core, site: &Site) -> Site {
 
 /// For each number in the shelf, the index of its title in the snapshot.
 pub(super) fn places(core: &Core) -> Vec<u32> {
-    let mut places = vec![NONE; core.shelf.numbers()];
+    let mut places = vec![NONE; core.held_versions.numbers()];
     for (place, title) in core.world.titles.iter().enumerate() {
-        if let Some(number) = core.shelf.number(&title.held()) {
+        if let Some(number) = core.held_versions.number(&title.held()) {
             // A fleet has fewer than 2^32 titles.
             places[number as usize] = place as u32;
         }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use fleet::{
     Condition, Digest, FleetSnapshot, Heartbeat, HeldTitle, Inventory, Load, Name, NodeKind,
-    NodePlace, NotMe, PublishedTitle, Receipt, ReceiptState, ServedAt, Sighting, Site, State,
-    SteeringPolicy, TitleDocument,
+    NodePlace, PublishedTitle, Receipt, ReceiptState, ServedAt, SheddingReason, Sighting, Site,
+    State, SteeringPolicy, TitleDocument,
 };
 
 use super::world::{WantedDrain, WantedNode, World};
-use super::{Core, TitleState, Unheard, WithdrawnState};
+use super::{Core, RejectedMessage, TitleState, WithdrawnState};
 use crate::clock::Now;
 
 mod weights;
@@ -357,7 +357,7 @@ fn a_revoked_node_is_out_at_once_and_is_not_heard() {
     assert!(fleet.core.is_changed());
     assert_eq!(fleet.snapshot(at(11.0)).nodes[1].state, State::Revoked);
     let refused = fleet.core.handle_heartbeat(&node_name(1), beat(1, 999), at(11.0));
-    assert_eq!(refused.expect_err("refused"), Unheard::Revoked);
+    assert_eq!(refused.expect_err("refused"), RejectedMessage::Revoked);
     assert!(fleet.core.desired_of(&node_name(1)).is_none());
 }
 
@@ -368,19 +368,19 @@ fn a_node_speaks_for_itself_once_and_within_bounds() {
         fleet.core.handle_heartbeat(&node_name(from), beat, at(1.0)).map(|answer| answer.state)
     };
     assert_eq!(hear(0, beat(0, 5)), Ok(State::Serving));
-    assert_eq!(hear(1, beat(0, 6)), Err(Unheard::NotItself));
-    assert_eq!(hear(7, beat(7, 6)), Err(Unheard::Unknown));
-    assert_eq!(hear(0, beat(0, 5)), Err(Unheard::Stale));
-    assert_eq!(hear(0, beat(0, 4)), Err(Unheard::Stale));
+    assert_eq!(hear(1, beat(0, 6)), Err(RejectedMessage::NotItself));
+    assert_eq!(hear(7, beat(7, 6)), Err(RejectedMessage::Unknown));
+    assert_eq!(hear(0, beat(0, 5)), Err(RejectedMessage::Stale));
+    assert_eq!(hear(0, beat(0, 4)), Err(RejectedMessage::Stale));
     // A new agent counts from the beginning; heartbeats of the one that it replaced are refused.
     let later = |sequence| Heartbeat { boot: "b2".to_owned(), ..beat(0, sequence) };
     assert_eq!(hear(0, later(1)), Ok(State::Serving));
-    assert_eq!(hear(0, beat(0, 99)), Err(Unheard::Stale));
+    assert_eq!(hear(0, beat(0, 99)), Err(RejectedMessage::Stale));
     assert_eq!(hear(0, later(2)), Ok(State::Serving));
     let odd = Heartbeat { boot: "b 2".to_owned(), ..beat(0, 3) };
-    assert!(matches!(hear(0, odd), Err(Unheard::OutOfBounds(_))));
+    assert!(matches!(hear(0, odd), Err(RejectedMessage::OutOfBounds(_))));
     let others = Inventory::new(node_name(1), Vec::new());
-    assert_eq!(fleet.core.handle_inventory(&node_name(0), others), Err(Unheard::NotItself));
+    assert_eq!(fleet.core.handle_inventory(&node_name(0), others), Err(RejectedMessage::NotItself));
 }
 
 /// A heartbeat of one of the machines that use node 0's name.
@@ -404,13 +404,13 @@ fn two_machines_that_speak_as_one_node_are_told_and_a_restart_is_not() {
     let _ = hear("a1", 1, 0.0);
     let _ = hear("a2", 1, 2.0);
     let (heard, reason, told) = hear("a1", 2, 2.1);
-    assert_eq!((heard, reason.as_str(), told), (Err(Unheard::Stale), "", 0));
+    assert_eq!((heard, reason.as_str(), told), (Err(RejectedMessage::Stale), "", 0));
     // A clone alternates with it: each refused one draws a new boot name.
     let _ = hear("b1", 1, 100.0);
-    assert_eq!(hear("a2", 50, 102.0).0, Err(Unheard::Stale));
+    assert_eq!(hear("a2", 50, 102.0).0, Err(RejectedMessage::Stale));
     assert_eq!(hear("a3", 51, 103.0).0, Ok(State::Serving));
     let (heard, reason, told) = hear("b1", 2, 105.0);
-    assert_eq!((heard, told), (Err(Unheard::Stale), 1));
+    assert_eq!((heard, told), (Err(RejectedMessage::Stale), 1));
     assert!(reason.starts_with("two machines speak as this node"), "{reason}");
     let (heard, _, told) = hear("b2", 3, 106.0);
     assert_eq!((heard, told), (Ok(State::Serving), 1), "said once");
@@ -444,7 +444,7 @@ fn a_node_whose_heartbeats_are_refused_is_not_called_silent() {
 #[test]
 fn a_condition_that_wants_no_viewers_stays_serving_and_is_told() {
     let mut fleet = Fleet::new(1);
-    let reasons = vec![NotMe::DiskErrors];
+    let reasons = vec![SheddingReason::DiskErrors];
     let tired = Heartbeat { condition: Condition::NotMe(reasons.clone()), ..beat(0, 1) };
     fleet.core.handle_heartbeat(&node_name(0), tired, at(1.0)).expect("heard");
     let snapshot = fleet.snapshot(at(1.0));
@@ -577,7 +577,7 @@ fn a_box_that_serves_otherwise_than_viewers_come_is_told() {
         Heartbeat { served_at: foreign, ..beat(1, 2) },
         at(3.0),
     );
-    assert!(matches!(refused, Err(Unheard::OutOfBounds(_))), "{refused:?}");
+    assert!(matches!(refused, Err(RejectedMessage::OutOfBounds(_))), "{refused:?}");
 }
 
 #[test]
@@ -606,7 +606,7 @@ fn a_node_that_is_no_longer_wanted_is_forgotten() {
     assert_eq!(fleet.snapshot(at(10.0)).nodes.len(), 1);
     assert_eq!(
         fleet.core.handle_heartbeat(&node_name(1), beat(1, 99), at(11.0)),
-        Err(Unheard::Unknown)
+        Err(RejectedMessage::Unknown)
     );
 }
 

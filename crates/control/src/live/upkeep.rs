@@ -28,7 +28,7 @@ pub struct Upkeep {
 
 pub(super) fn of(core: &Core, now: Now) -> Option<Upkeep> {
     let placed = core.world.placed.as_ref().filter(|placed| placed.is_whole())?;
-    if core.doubt.is_held() {
+    if core.detector.is_held() {
         return None;
     }
     let world = &core.world;
@@ -73,7 +73,7 @@ pub(super) fn may_evict(core: &Core, name: &Name, held: &HeldTitle) -> bool {
     };
     let Some(title) = world.place_of(&held.path) else { return false };
     let Some(node) = world.nodes.get(name).filter(|_| placed.has(name)) else { return false };
-    if placed.copy(name, title).is_some() || core.doubt.is_held() {
+    if placed.copy(name, title).is_some() || core.detector.is_held() {
         return false;
     }
     let published = world.titles[title as usize].held();

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fleet::{
-    FillProgress, HeldTitle, Load, Name, NodeKind, NodePlace, NotMe, Prefix, PublishedTitle,
-    ReceiptState, ServedAt, State,
+    FillProgress, HeldTitle, Load, Name, NodeKind, NodePlace, Prefix, PublishedTitle, ReceiptState,
+    ServedAt, SheddingReason, State,
 };
 use placement::Why;
 use serde::Serialize;
@@ -108,7 +108,7 @@ pub struct NodeView {
     /// When it returns to service by itself after draining, since 1970.
     pub returns_unix_seconds: Option<u64>,
     /// Why it wants no new viewers.
-    pub not_me: Vec<NotMe>,
+    pub not_me: Vec<SheddingReason>,
     /// Time since its last heartbeat; `None` if there was none since this gateway started.
     pub silent_millis: Option<u64>,
     /// Its clock minus the gateway's.
@@ -263,7 +263,7 @@ pub(super) fn of(core: &Core, now: Now) -> FleetView {
         unix_millis: now.unix_millis,
         epoch: world.epoch,
         snapshot: core.number,
-        frozen: core.doubt.since().map(|since| frozen(core, since, now)),
+        frozen: core.detector.since().map(|since| frozen(core, since, now)),
         ttl_seconds: world.policy.ttl_seconds,
         full_permille: world.policy.full_permille,
         sites: world.sites.values().map(|one| site(core, one, now)).collect(),
@@ -282,8 +282,8 @@ fn frozen(core: &Core, since: Duration, now: Now) -> String {
         "{} nodes fell silent at once {seconds} s ago, so this gateway may have lost its own connection and keeps their states. \
          The nodes that it still hears can reach {} of them; the others become lost as soon as those nodes report that they can't be reached. \
          If the silent nodes are really dead, confirm it: fullbore control nodes --believe-silence",
-        core.doubt.count(),
-        core.doubt.reached(now.uptime)
+        core.detector.count(),
+        core.detector.reached(now.uptime)
     )
 }
 
@@ -389,7 +389,7 @@ fn takers(core: &Core) -> impl Iterator<Item = (&Name, &WantedNode)> {
 
 /// Whether a node holds a version, by its inventory.
 pub(super) fn holds(core: &Core, name: &Name, held: &HeldTitle) -> bool {
-    let number = core.shelf.number(held);
+    let number = core.held_versions.number(held);
     let live = core.nodes.get(name);
     number.zip(live).is_some_and(|(number, live)| live.held.binary_search(&number).is_ok())
 }

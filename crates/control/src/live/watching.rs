@@ -11,7 +11,7 @@ use fleet::{Name, PublishedTitle, WatchReport};
 use popularity::FleetPopularity;
 use steering::CLAIM_BITS_PER_SECOND_MAX;
 
-use super::Unheard;
+use super::RejectedMessage;
 use crate::clock::Now;
 
 /// A node may claim this much time at its ceiling in one report.
@@ -51,8 +51,8 @@ impl Watching {
         report: &WatchReport,
         titles: &[PublishedTitle],
         now: Now,
-    ) -> Result<(), Unheard> {
-        report.check().map_err(Unheard::OutOfBounds)?;
+    ) -> Result<(), RejectedMessage> {
+        report.check().map_err(RejectedMessage::OutOfBounds)?;
         let sum = report.sum();
         self.admit(from, report, sum.bytes, now)?;
         let is_known =
@@ -75,7 +75,7 @@ impl Watching {
         report: &WatchReport,
         bytes: u64,
         now: Now,
-    ) -> Result<(), Unheard> {
+    ) -> Result<(), RejectedMessage> {
         let ceiling = from.credible_bits_per_second.unwrap_or(CLAIM_BITS_PER_SECOND_MAX);
         let bytes_per_second = ceiling.min(CLAIM_BITS_PER_SECOND_MAX) as f64 / 8.0;
         let credit_max = bytes_per_second * CREDIT_SECONDS;
@@ -86,13 +86,13 @@ impl Watching {
             at: now.uptime,
         });
         if line.boot == report.boot && report.number <= line.number {
-            return Err(Unheard::Stale);
+            return Err(RejectedMessage::Stale);
         }
         let seconds = now.uptime.saturating_sub(line.at).as_secs_f64();
         let credit = (line.credit_bytes + seconds * bytes_per_second).min(credit_max);
         (line.credit_bytes, line.at) = (credit, now.uptime);
         if bytes as f64 > credit {
-            return Err(Unheard::OverCeiling);
+            return Err(RejectedMessage::OverCeiling);
         }
         line.credit_bytes -= bytes as f64;
         line.boot.clone_from(&report.boot);
@@ -141,7 +141,7 @@ mod tests {
     struct Ear(Watching);
 
     impl Ear {
-        fn hear(&mut self, report: &WatchReport, seconds: u64) -> Result<(), Unheard> {
+        fn hear(&mut self, report: &WatchReport, seconds: u64) -> Result<(), RejectedMessage> {
             let (name, region) = ("n1".parse().expect("a name"), "north".parse().expect("a name"));
             let credible_bits_per_second = Some(8_000_000);
             let from = Speaker { name: &name, region: &region, credible_bits_per_second };
@@ -159,7 +159,7 @@ mod tests {
         let mut ear = Ear(Watching::default());
         let first = report("b1", 1, &[("a", 1_000_000), ("x", 500_000)], 7);
         assert_eq!(ear.hear(&first, 60), Ok(()));
-        assert_eq!(ear.hear(&first, 61), Err(Unheard::Stale));
+        assert_eq!(ear.hear(&first, 61), Err(RejectedMessage::Stale));
         let before = ear.bytes_of("a", 61);
         assert!(before > 0 && ear.bytes_of("x", 61) == 0);
         assert_eq!((ear.0.unknown_titles, ear.0.popularity.counts()), (1, 1));
@@ -174,7 +174,7 @@ mod tests {
         const HOUR_BYTES: u64 = 3_600_000_000;
         assert_eq!(
             ear.hear(&report("b", 1, &[("a", HOUR_BYTES)], 1), 60),
-            Err(Unheard::OverCeiling)
+            Err(RejectedMessage::OverCeiling)
         );
         assert_eq!(ear.bytes_of("a", 60), 0, "nothing of it counts");
         // After an outage, it sends an hour's reports at once.
@@ -182,14 +182,17 @@ mod tests {
             assert_eq!(ear.hear(&report("b", number, &[("a", HOUR_BYTES / 60)], 0), 60), Ok(()));
         }
         let again = |number| report("b", number, &[("a", 60_000_000)], 0);
-        assert_eq!(ear.hear(&again(61), 61), Err(Unheard::OverCeiling));
+        assert_eq!(ear.hear(&again(61), 61), Err(RejectedMessage::OverCeiling));
         // A restart of the agent does not make it a new node.
-        assert_eq!(ear.hear(&report("c", 1, &[], 60_000_000), 61), Err(Unheard::OverCeiling));
+        assert_eq!(
+            ear.hear(&report("c", 1, &[], 60_000_000), 61),
+            Err(RejectedMessage::OverCeiling)
+        );
         assert_eq!(ear.hear(&again(61), 121), Ok(()));
-        assert_eq!(ear.hear(&again(62), 122), Err(Unheard::OverCeiling));
+        assert_eq!(ear.hear(&again(62), 122), Err(RejectedMessage::OverCeiling));
         let mut wrong = again(63);
         wrong.titles[0].path = "../a".to_owned();
-        assert!(matches!(ear.hear(&wrong, 1000), Err(Unheard::OutOfBounds(_))));
+        assert!(matches!(ear.hear(&wrong, 1000), Err(RejectedMessage::OutOfBounds(_))));
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fleet::{
-    Desired, Gone, HeldTitle, Name, NodeKind, NodePlace, PublishedTitle, Site, SteeringPolicy,
-    ViewerDigests, ViewerKeys,
+    Desired, FleetTombstones, HeldTitle, Name, NodeKind, NodePlace, PublishedTitle, Site,
+    SteeringPolicy, ViewerDigests, ViewerKeys,
 };
 
 use placement::{Pin, PlacementPolicy};
@@ -58,7 +58,7 @@ pub struct World {
     pub certificates: BTreeMap<Name, ViewerDigests>,
     /// Where nodes reach gateways: `https://HOST:PORT`.
     pub gateways: Vec<String>,
-    /// The fleet's signature of what is revoked and withdrawn ([`fleet::Gone`]).
+    /// The fleet's signature of what is revoked and withdrawn ([`fleet::FleetTombstones`]).
     pub gone_signature: Vec<u8>,
     /// The store comes from a backup: nodes may know of revocations and withdrawals that it lacks.
     pub is_restored: bool,
@@ -107,7 +107,7 @@ impl World {
 
     /// The list for every node without a plan.
     pub(super) fn desired(&self) -> Desired {
-        let Gone { revoked, withdrawn, .. } = self.gone();
+        let FleetTombstones { revoked, withdrawn, .. } = self.gone();
         Desired {
             epoch: self.epoch,
             revision: self.titles_revision,
@@ -152,11 +152,11 @@ impl World {
     }
 
     /// The facts that no restore may undo: revocations and withdrawals.
-    pub fn gone(&self) -> Gone {
+    pub fn gone(&self) -> FleetTombstones {
         let revoked = self.nodes.iter().filter(|(_, wanted)| wanted.is_revoked);
         let revoked: BTreeSet<_> =
             revoked.map(|(name, _)| name).chain(&self.revoked_names).cloned().collect();
-        Gone {
+        FleetTombstones {
             epoch: self.epoch,
             revoked: revoked.into_iter().collect(),
             withdrawn: self.withdrawn.clone(),
@@ -164,7 +164,7 @@ impl World {
     }
 
     /// Whether everything in `gone` is known already.
-    pub(crate) fn covers(&self, gone: &Gone) -> bool {
+    pub(crate) fn covers(&self, gone: &FleetTombstones) -> bool {
         // An unknown name could be used again, which must not happen for a revoked one.
         let is_revoked = |name: &Name| match self.nodes.get(name) {
             Some(node) => node.is_revoked,

@@ -15,26 +15,26 @@ use super::body::{self, read_json};
 use super::hosts::check_own_host;
 use super::joining::conflict;
 use super::speaking::answer;
-use super::{Desk, MachineRefusal};
+use super::{MachineApi, MachineRefusal};
 use crate::store::records::{AuditRecord, StoreRecord, ViewerCertificateRecord, load};
 use crate::store::{Check, StoreError};
 
 pub(super) async fn request(
-    State(desk): State<Arc<Desk>>,
+    State(api): State<Arc<MachineApi>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
     body: Body,
 ) -> Response {
-    answer(&desk, &caller, desk.take_viewer_request(&caller, body).await)
+    answer(&api, &caller, api.take_viewer_request(&caller, body).await)
 }
 
 pub(super) async fn chain(
-    State(desk): State<Arc<Desk>>,
+    State(api): State<Arc<MachineApi>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
 ) -> Response {
-    answer(&desk, &caller, desk.viewer_chain(&caller).await.map(Json))
+    answer(&api, &caller, api.viewer_chain(&caller).await.map(Json))
 }
 
-impl Desk {
+impl MachineApi {
     /// Saves a node's request. It is written only if it has changed; a chain for an older key is useless then.
     async fn take_viewer_request(
         &self,

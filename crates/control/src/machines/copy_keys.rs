@@ -10,21 +10,21 @@ use identity::{Authority, AuthorityError, Caller, RefusalReason};
 use token::{copy_key_days, copy_key_line};
 
 use super::speaking::answer;
-use super::{Desk, MachineRefusal};
+use super::{MachineApi, MachineRefusal};
 
 pub(super) async fn copy_keys(
-    State(desk): State<Arc<Desk>>,
+    State(api): State<Arc<MachineApi>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
 ) -> Response {
-    let keys = desk.node(&caller).await.map(|_| desk.machines.clock.now().unix_seconds());
+    let keys = api.node(&caller).await.map(|_| api.machines.clock.now().unix_seconds());
     let keys = keys.and_then(|now| {
-        let text = text(&desk.machines.authority, now);
+        let text = text(&api.machines.authority, now);
         let broken = |why: AuthorityError| {
             MachineRefusal::new(RefusalReason::Unavailable, format!("copy keys: {why}"))
         };
         text.map(CopyKeys::new).map_err(broken)
     });
-    answer(&desk, &caller, keys.map(Json))
+    answer(&api, &caller, keys.map(Json))
 }
 
 /// The keys of the days around `now`. They are derived from the authority, so all gateways give out the same ones, and the store has none of them.

@@ -8,13 +8,13 @@ use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use fleet::{Gone, KeptGone};
+use fleet::{FleetTombstones, ReturnedTombstones};
 use identity::{Caller, RefusalReason};
 use tokio::time::{Instant, sleep};
 
 use super::body;
 use super::speaking::answer;
-use super::{Desk, MachineRefusal};
+use super::{MachineApi, MachineRefusal};
 use crate::store::backup::{Tombstones, bury, raise_epoch};
 
 /// How long to wait until this gateway has the change. It polls the store once a second; a busy store takes longer.
@@ -23,17 +23,17 @@ const KNOWN_MAX: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) async fn gone(
-    State(desk): State<Arc<Desk>>,
+    State(api): State<Arc<MachineApi>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
     body: Body,
 ) -> Response {
-    answer(&desk, &caller, desk.take_back(&caller, body).await)
+    answer(&api, &caller, api.take_back(&caller, body).await)
 }
 
-impl Desk {
+impl MachineApi {
     async fn take_back(&self, caller: &Caller, body: Body) -> Result<StatusCode, MachineRefusal> {
         let peer = self.node(caller).await?;
-        let kept: Option<KeptGone> =
+        let kept: Option<ReturnedTombstones> =
             self.large.read_json(&peer.node, body, body::INVENTORY).await?;
         let live = &self.machines.live;
         if !live.wants_gone(&peer.node) {
@@ -52,7 +52,7 @@ impl Desk {
     }
 
     /// Adds what the store lacks, and waits until this gateway steers by it. Returns how many records changed.
-    async fn keep(&self, gone: &Gone) -> Result<usize, MachineRefusal> {
+    async fn keep(&self, gone: &FleetTombstones) -> Result<usize, MachineRefusal> {
         let (live, engine) = (&self.machines.live, &*self.machines.engine);
         let world = live.world();
         // Before nodes have been asked, this gateway gives out nothing of this epoch. A node that has it got it from a lost store.

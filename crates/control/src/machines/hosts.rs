@@ -5,11 +5,11 @@
 use fleet::{Name, host_of_url, is_own_machine, plain_host};
 use identity::RefusalReason;
 
-use super::{Desk, MachineRefusal};
+use super::{MachineApi, MachineRefusal};
 use crate::live::World;
 use crate::store::records::InviteRecord;
 
-impl Desk {
+impl MachineApi {
     /// Checks that a machine may join as `host`. `world` must include machines that joined a moment ago through another gateway.
     pub(super) fn check_host(
         &self,

@@ -9,13 +9,13 @@ use axum::extract::{ConnectInfo, State};
 use axum::response::Response;
 use fleet::{JoinAnswer, JoinRequest, Name, RenewAnswer, RenewRequest};
 use identity::{
-    AuthorityError, Caller, Invitation, InvitationToken, Issued, RefusalReason, SigningRequest,
-    Used, WayIn,
+    AuthorityError, Caller, Invitation, InvitationToken, Issued, JoinKind, RefusalReason,
+    SigningRequest, Used,
 };
 
 use super::body::{self, read_json, read_json_of_stranger};
 use super::speaking::answer;
-use super::{Desk, MachineRefusal};
+use super::{MachineApi, MachineRefusal};
 use crate::store::records::{
     AuditRecord, BadRecord, InviteRecord, NodeRecord, RevokedNameRecord, SERIALS_MAX, StoreRecord,
     Stored, UsedInvite, Wanted, load,
@@ -26,19 +26,19 @@ use crate::store::{Check, StoreError, Write};
 const ATTEMPTS: usize = 4;
 
 pub(super) async fn join(
-    State(desk): State<Arc<Desk>>,
+    State(api): State<Arc<MachineApi>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
     body: Body,
 ) -> Response {
-    answer(&desk, &caller, desk.join(&caller, body).await.map(Json))
+    answer(&api, &caller, api.join(&caller, body).await.map(Json))
 }
 
 pub(super) async fn renew(
-    State(desk): State<Arc<Desk>>,
+    State(api): State<Arc<MachineApi>>,
     ConnectInfo(caller): ConnectInfo<Caller>,
     body: Body,
 ) -> Response {
-    answer(&desk, &caller, desk.renew(&caller, body).await.map(Json))
+    answer(&api, &caller, api.renew(&caller, body).await.map(Json))
 }
 
 impl From<AuthorityError> for MachineRefusal {
@@ -61,7 +61,7 @@ struct Applicant {
     from: String,
 }
 
-impl Desk {
+impl MachineApi {
     async fn join(&self, caller: &Caller, body: Body) -> Result<JoinAnswer, MachineRefusal> {
         if !self.strangers.may(&caller.address.ip().to_canonical(), Instant::now()) {
             return Err(RefusalReason::Flood.into());
@@ -94,17 +94,17 @@ impl Desk {
         let entry = invitation(&invite.record).check(token, request, now.unix_seconds())?;
         let known: Option<Stored<NodeRecord>> = load(engine, wish.node.as_str()).await?;
         let (node, checks) = match (entry, known) {
-            (WayIn::First, None) => {
+            (JoinKind::First, None) => {
                 let checks = self.check_free(&invite.record, wish).await?;
                 (new_node(&invite.record, wish, now.unix_seconds()), checks)
             }
-            (WayIn::Again, Some(known)) => {
+            (JoinKind::Again, Some(known)) => {
                 self.check_certificates(&wish.node)?;
                 let (node, check) = at(known);
                 (node, vec![check])
             }
-            (WayIn::First, Some(_)) => return Err(RefusalReason::NameTaken.into()),
-            (WayIn::Again, None) => return Err(RefusalReason::UnknownNode.into()),
+            (JoinKind::First, Some(_)) => return Err(RefusalReason::NameTaken.into()),
+            (JoinKind::Again, None) => return Err(RefusalReason::UnknownNode.into()),
         };
         if node.revoked.is_some() {
             return Err(RefusalReason::Revoked.into());

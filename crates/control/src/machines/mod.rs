@@ -6,7 +6,7 @@
 //! | `POST /machine/v1/renew` | [`fleet::RenewRequest`], 16 KiB | [`fleet::RenewAnswer`] |
 //! | `POST /machine/v1/heartbeat` | [`fleet::Heartbeat`], 64 KiB | [`fleet::HeartbeatAnswer`] |
 //! | `PUT /machine/v1/inventory` | [`fleet::Inventory`], 16 MiB | nothing |
-//! | `PUT /machine/v1/gone` | [`fleet::KeptGone`] or null, 16 MiB | nothing |
+//! | `PUT /machine/v1/gone` | [`fleet::ReturnedTombstones`] or null, 16 MiB | nothing |
 //! | `POST /machine/v1/routes` | [`fleet::RoutesUpdate`], 16 MiB | [`fleet::RoutesAnswer`] |
 //! | `POST /machine/v1/grant` | [`fleet::FillGrantRequest`], 64 KiB | [`fleet::FillGrant`] |
 //! | `PUT /machine/v1/watched` | [`fleet::WatchReport`], 4 MiB | nothing |
@@ -23,6 +23,7 @@
 //! [reason](identity::RefusalReason) and logged. The node gets `{"version":1,"error":SENTENCE,"reason":REASON}`.
 
 mod body;
+mod body_permits;
 mod certifying;
 mod copy_keys;
 mod flood;
@@ -31,7 +32,6 @@ mod hosts;
 mod joining;
 mod refusal;
 mod speaking;
-mod turns;
 
 use std::future::{Future, pending};
 use std::io;
@@ -50,17 +50,17 @@ use identity::{
 use listener::{Bodies, Places, RequestBounds};
 use tokio::net::TcpListener;
 
+use self::body_permits::BodyPermits;
 use self::flood::Floods;
 pub use self::refusal::MachineRefusal;
-use self::turns::Turns;
 use crate::clock::Clock;
-use crate::live::{Live, World};
+use crate::live::{LiveFleet, World};
 use crate::store::Engine;
 
 /// The header with a snapshot's signature, in hex digits.
 pub const SIGNATURE: &str = "fullbore-signature";
 
-/// Updates [`Live`] from the store, because a machine may have joined a moment ago through another gateway.
+/// Updates [`LiveFleet`] from the store, because a machine may have joined a moment ago through another gateway.
 pub trait Reread: Send + Sync {
     /// Reads the store, if it has changed. If it cannot be read, this does nothing.
     fn reread(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>>;
@@ -72,7 +72,7 @@ pub type SignAddress = Arc<dyn Fn(&str, u64) -> Option<String> + Send + Sync>;
 /// The state behind the machines' API.
 pub struct Machines {
     /// The live state of the gateway's nodes.
-    pub live: Arc<Live>,
+    pub live: Arc<LiveFleet>,
     /// The gateway's clock.
     pub clock: Clock,
     /// The store. Only joining, renewing, requests for viewers' certificates, and lists that nodes give back after a restore are written to it.
@@ -98,21 +98,21 @@ pub struct Machines {
 }
 
 /// State shared by the handlers.
-struct Desk {
+struct MachineApi {
     machines: Machines,
     nodes: Floods<Name>,
     strangers: Floods<IpAddr>,
     /// Rate limits of certificates for machines, and of requests for viewers' certificates.
     certificates: Floods<Name>,
     viewer_requests: Floods<Name>,
-    large: Arc<Turns>,
+    large: Arc<BodyPermits>,
     /// The digest of the public keys for nodes, and the world that it was computed from.
     keys: Mutex<Option<(Arc<World>, Digest)>>,
 }
 
 /// Identifies nodes by name and by when they joined. A name is never reused, so a revoked node's certificates are useless. If a lost store has
 /// freed a name, certificates from before its next holder joined are useless, too.
-struct KnownNodes(Arc<Live>);
+struct KnownNodes(Arc<LiveFleet>);
 
 impl Register for KnownNodes {
     fn standing(&self, certificate: &NodeCertificate) -> NodeStanding {
@@ -155,7 +155,7 @@ pub async fn serve(
 
 fn router(machines: Machines) -> Router {
     let lifetime = machines.node_lifetime;
-    let desk = Desk {
+    let api = MachineApi {
         machines,
         certificates: Floods::of_certificates(lifetime),
         viewer_requests: Floods::of_certificates(lifetime),
@@ -183,10 +183,10 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/document/{digest}", get(speaking::document))
         .fallback(speaking::nothing)
         .method_not_allowed_fallback(speaking::nothing)
-        .with_state(Arc::new(desk))
+        .with_state(Arc::new(api))
 }
 
-impl Desk {
+impl MachineApi {
     /// The node that sent a request, if it is permitted and within its rate limit.
     async fn node<'c>(
         &self,

@@ -118,16 +118,16 @@ impl From<StoreError> for MachineRefusal {
     }
 }
 
-impl From<live::Unheard> for MachineRefusal {
-    fn from(why: live::Unheard) -> Self {
+impl From<live::RejectedMessage> for MachineRefusal {
+    fn from(why: live::RejectedMessage) -> Self {
         let reason = match why {
-            live::Unheard::NotItself => RefusalReason::OtherName,
-            live::Unheard::Unknown => RefusalReason::UnknownNode,
-            live::Unheard::Revoked => RefusalReason::Revoked,
-            live::Unheard::Stale => RefusalReason::Stale,
-            live::Unheard::NoRoom => RefusalReason::Unavailable,
-            live::Unheard::OverCeiling => RefusalReason::OverCeiling,
-            live::Unheard::OutOfBounds(_) => RefusalReason::OutOfBounds,
+            live::RejectedMessage::NotItself => RefusalReason::OtherName,
+            live::RejectedMessage::Unknown => RefusalReason::UnknownNode,
+            live::RejectedMessage::Revoked => RefusalReason::Revoked,
+            live::RejectedMessage::Stale => RefusalReason::Stale,
+            live::RejectedMessage::NoRoom => RefusalReason::Unavailable,
+            live::RejectedMessage::OverCeiling => RefusalReason::OverCeiling,
+            live::RejectedMessage::OutOfBounds(_) => RefusalReason::OutOfBounds,
         };
         Self::new(reason, why.to_string())
     }

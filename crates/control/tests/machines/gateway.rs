@@ -11,7 +11,7 @@ use fleet::{
     SigningKey, Site, TitleDocument, ViewerKeys,
 };
 use fullbore_control::clock::Clock;
-use fullbore_control::live::{Core, JoinedNode, Live, WantedNode, World};
+use fullbore_control::live::{Core, JoinedNode, LiveFleet, WantedNode, World};
 use fullbore_control::machines::{self, Machines, Reread};
 use fullbore_control::store::records::{
     InviteRecord, NodeRecord, Revoked, StoreRecord, load, load_all,
@@ -119,7 +119,7 @@ impl Engine for Memory {
 /// Updates a gateway's live state from the store.
 struct Reader {
     engine: Arc<Memory>,
-    live: Arc<Live>,
+    live: Arc<LiveFleet>,
     gateways: Vec<String>,
     clock: Clock,
 }
@@ -177,7 +177,7 @@ impl Reader {
 /// A gateway under test.
 pub(crate) struct Gateway {
     pub(crate) engine: Arc<Memory>,
-    pub(crate) live: Arc<Live>,
+    pub(crate) live: Arc<LiveFleet>,
     pub(crate) authority: Arc<Authority>,
     pub(crate) refusals: Arc<RefusalLog>,
     pub(crate) key: fleet::PublicKey,
@@ -229,7 +229,7 @@ impl Gateway {
         lifetime: Duration,
     ) -> Arc<Self> {
         let key = signing.public();
-        let live = Arc::new(Live::new(Core::new(name("gateway-1")), signing));
+        let live = Arc::new(LiveFleet::new(Core::new(name("gateway-1")), signing));
         let clock = Clock::start();
         let refusals = Arc::new(RefusalLog::new(|_| {}));
         let reader = Arc::new(Reader {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use fleet::{
     Condition, CopyKeys, Digest, EVICTIONS_MAX, EvictionLeave, EvictionRequest, FillGrant,
-    FillGrantRequest, Gone, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, KeptGone, Keys, Load,
-    PublishedTitle, Signed, State, TitleDocument,
+    FillGrantRequest, FleetTombstones, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Keys,
+    Load, PublishedTitle, ReturnedTombstones, Signed, State, TitleDocument,
 };
 use fullbore_control::clock::Clock;
 use fullbore_control::live::{PlacedTitles, World};
@@ -128,13 +128,13 @@ async fn after_a_restore_a_node_is_asked_first_and_only_the_fleets_own_word_coun
     assert!(beaten.json::<HeartbeatAnswer>().await.unwrap().wants_gone);
     let desired = node.get(url("desired")).send().await.unwrap();
     assert_eq!(refused(desired).await, is(503, RefusalReason::Unavailable));
-    let gone = Gone { epoch: 1, revoked: vec![name("node-2")], withdrawn: vec![] };
-    let forged = KeptGone { version: 1, gone, signature: vec![0; 64] };
+    let gone = FleetTombstones { epoch: 1, revoked: vec![name("node-2")], withdrawn: vec![] };
+    let forged = ReturnedTombstones { version: 1, gone, signature: vec![0; 64] };
     let put = node.put(url("gone")).json(&forged).send().await.unwrap();
     assert_eq!(refused(put).await, is(400, RefusalReason::Malformed));
     assert!(gateway.record("node-2").await.unwrap().revoked.is_none());
     // A node without a list reports that, and is not asked again.
-    let nothing: Option<KeptGone> = None;
+    let nothing: Option<ReturnedTombstones> = None;
     assert_eq!(node.put(url("gone")).json(&nothing).send().await.unwrap().status(), 204);
     let beaten = send(&node, &gateway, &beat("node-1", 2)).await;
     assert!(!beaten.json::<HeartbeatAnswer>().await.unwrap().wants_gone);

@@ -8,8 +8,8 @@ use rustls::client::Resumption;
 use rustls::crypto::CryptoProvider;
 
 use super::trust::{self, Trust};
-use crate::config::{Versions, crypto_provider, has_aes};
-use crate::error::ConfigError;
+use crate::config::{TlsVersions, crypto_provider, has_aes};
+use crate::error::TlsConfigError;
 use crate::handshake::Group;
 use crate::secrets::{CaptureLog, Suite};
 
@@ -19,7 +19,7 @@ pub struct ClientOptions {
     /// The certificates to trust.
     pub trust: Trust,
     /// TLS versions to offer.
-    pub versions: Versions,
+    pub versions: TlsVersions,
     /// Ciphers to offer, in any order; empty means all. Naming one makes servers comparable that prefer different ones.
     pub suites: Vec<Suite>,
     /// Key exchange groups to offer; empty means all. Most servers choose the first one that they support.
@@ -46,13 +46,16 @@ impl ClientTls {
     ///
     /// # Errors
     /// A list of issuers that is missing or unusable, or suites that no version has. The error names the cause and what to do.
-    pub fn load(options: &ClientOptions) -> Result<Self, ConfigError> {
+    pub fn load(options: &ClientOptions) -> Result<Self, TlsConfigError> {
         let provider = Arc::new(provider(options));
         let verifier = trust::verifier(&options.trust, &provider)?;
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&options.versions.supported())
             .map_err(|error| {
-                ConfigError::without_file(error, "offer a cipher and a group that this version has")
+                TlsConfigError::without_file(
+                    error,
+                    "offer a cipher and a group that this version has",
+                )
             })?
             .dangerous()
             .with_custom_certificate_verifier(verifier)

@@ -14,7 +14,7 @@ use rustls::pki_types::ServerName;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
 
 use super::config::ClientTls;
-use crate::error::{HandshakeError, OpenError};
+use crate::error::{HandshakeError, OpenRecordError};
 use crate::handshake::{Facts, HANDSHAKE_BYTES_MAX, SessionInfo};
 use crate::open::{Messages, Opener};
 use crate::record::{Header, RECORD_BYTES_MAX};
@@ -49,10 +49,10 @@ impl Tickets {
     /// Keeps the tickets in `messages`, a range that [`Opener::open`] reported.
     ///
     /// # Errors
-    /// [`OpenError::Malformed`] if one cannot be parsed.
-    pub fn keep(&mut self, messages: &[u8]) -> Result<(), OpenError> {
+    /// [`OpenRecordError::Malformed`] if one cannot be parsed.
+    pub fn keep(&mut self, messages: &[u8]) -> Result<(), OpenRecordError> {
         for (_, ticket) in Messages(messages) {
-            self.0.handle_new_session_ticket(ticket).map_err(|_| OpenError::Malformed)?;
+            self.0.handle_new_session_ticket(ticket).map_err(|_| OpenRecordError::Malformed)?;
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl ClientHandshake {
         let sending = Keys::from_rustls(&secrets.tx.1, client).ok_or(HandshakeError::Internal)?;
         let receiving = Keys::from_rustls(&secrets.rx.1, server).ok_or(HandshakeError::Internal)?;
         let info = facts.with(sending.version(), sending.suite());
-        let keeps = self.resumes && info.version == crate::Version::Tls13;
+        let keeps = self.resumes && info.version == crate::TlsVersion::Tls13;
         Ok(ClientEstablished {
             sealer: Sealer::new(sending, secrets.tx.0),
             opener: Opener::of_server(receiving, secrets.rx.0),

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-use crate::error::ConfigError;
+use crate::error::TlsConfigError;
 
 /// Where distributions keep their trusted issuers: Debian and its derivatives, Fedora and its derivatives, Alpine.
 const SYSTEM_FILES: [&str; 3] =
@@ -40,7 +40,7 @@ pub enum Trust {
 pub(crate) fn verifier(
     trust: &Trust,
     provider: &Arc<CryptoProvider>,
-) -> Result<Arc<dyn ServerCertVerifier>, ConfigError> {
+) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
     let roots = match trust {
         Trust::Anyone => {
             let algorithms = provider.signature_verification_algorithms;
@@ -53,35 +53,35 @@ pub(crate) fn verifier(
         WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
     match builder.build() {
         Ok(verifier) => Ok(verifier),
-        Err(error) => Err(ConfigError::without_file(error, ADVICE_FILE)),
+        Err(error) => Err(TlsConfigError::without_file(error, ADVICE_FILE)),
     }
 }
 
-fn system_file() -> Result<PathBuf, ConfigError> {
+fn system_file() -> Result<PathBuf, TlsConfigError> {
     if let Some(path) = std::env::var_os(FILE_VARIABLE) {
         return Ok(path.into());
     }
     let found = SYSTEM_FILES.iter().map(Path::new).find(|path| path.exists());
     found.map(Path::to_owned).ok_or_else(|| {
-        ConfigError::without_file("this machine has no list of trusted issuers", ADVICE_SYSTEM)
+        TlsConfigError::without_file("this machine has no list of trusted issuers", ADVICE_SYSTEM)
     })
 }
 
 /// The issuers in a PEM file. Single certificates that cannot be read are skipped, because a distribution's list may
 /// contain kinds that are not supported here yet. A file with no usable one is an error.
-fn roots(path: &Path, advice: &'static str) -> Result<RootCertStore, ConfigError> {
+fn roots(path: &Path, advice: &'static str) -> Result<RootCertStore, TlsConfigError> {
     let certificates = CertificateDer::pem_file_iter(path)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| match error {
             pem::Error::Io(error) => {
-                ConfigError::at(path, format!("cannot read it: {error}"), advice)
+                TlsConfigError::at(path, format!("cannot read it: {error}"), advice)
             }
-            error => ConfigError::at(path, format!("not a PEM file: {error}"), advice),
+            error => TlsConfigError::at(path, format!("not a PEM file: {error}"), advice),
         })?;
     let mut roots = RootCertStore::empty();
     let (added, _passed_over) = roots.add_parsable_certificates(certificates);
     if added == 0 {
-        return Err(ConfigError::at(path, "holds no usable certificate", advice));
+        return Err(TlsConfigError::at(path, "holds no usable certificate", advice));
     }
     Ok(roots)
 }

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use aws_lc_rs::aead::{Aad, Nonce};
 
-use crate::error::OpenError;
+use crate::error::OpenRecordError;
 use crate::record::{
     AdditionalData, CIPHERTEXT_MAX, HEADER_BYTES, Header, Layout, PLAINTEXT_MAX, TAG_BYTES,
     content_type, handshake_type,
@@ -142,8 +142,8 @@ impl Opener {
     /// Opens the record at the front of `buffer`, in place. The bytes after it are not touched.
     ///
     /// # Errors
-    /// See [`OpenError`]; `buffer` then has undefined contents.
-    pub fn open(&mut self, buffer: &mut [u8]) -> Result<Opened, OpenError> {
+    /// See [`OpenRecordError`]; `buffer` then has undefined contents.
+    pub fn open(&mut self, buffer: &mut [u8]) -> Result<Opened, OpenRecordError> {
         let Some(header) = self.whole_record(buffer)? else { return Ok(partial(buffer)) };
         let record = &mut buffer[..header.record_bytes()];
         let plaintext = self.decrypt(record)?;
@@ -153,18 +153,18 @@ impl Opener {
     /// As [`Self::open`], but the record's content goes to `into`, and the ranges refer to that. `buffer` does not change.
     ///
     /// # Errors
-    /// See [`OpenError`]; `into` then has undefined contents.
+    /// See [`OpenRecordError`]; `into` then has undefined contents.
     ///
     /// # Panics
     /// If `into` has no room for [`OPENED_BYTES_MAX`].
-    pub fn open_to(&mut self, buffer: &[u8], into: &mut [u8]) -> Result<Opened, OpenError> {
+    pub fn open_to(&mut self, buffer: &[u8], into: &mut [u8]) -> Result<Opened, OpenRecordError> {
         let Some(header) = self.whole_record(buffer)? else { return Ok(partial(buffer)) };
         let plaintext = self.decrypt_to(&buffer[..header.record_bytes()], into)?;
         self.look_into(header, into, plaintext)
     }
 
     /// The header of the record at the front of `buffer`, if that is whole.
-    fn whole_record(&self, buffer: &[u8]) -> Result<Option<Header>, OpenError> {
+    fn whole_record(&self, buffer: &[u8]) -> Result<Option<Header>, OpenRecordError> {
         let Some(header) = Header::read(buffer) else { return Ok(None) };
         self.check_header(header)?;
         Ok(Some(header).filter(|header| header.record_bytes() <= buffer.len()))
@@ -176,20 +176,20 @@ impl Opener {
         header: Header,
         bytes: &[u8],
         plaintext: Range<usize>,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<Opened, OpenRecordError> {
         let (content_type, range) = match self.layout {
             Layout::Tls13 => split_inner_type(bytes, plaintext)?,
             Layout::Tls12Gcm | Layout::Tls12ChaCha => (header.content_type, plaintext),
         };
         if range.len() > PLAINTEXT_MAX {
-            return Err(OpenError::Oversized);
+            return Err(OpenRecordError::Oversized);
         }
         let content = self.judge(content_type, &bytes[range.clone()], range)?;
         Ok(Opened::Record { consumed_bytes: header.record_bytes(), content })
     }
 
     /// Checks the header alone, so that a bad record is refused before it is complete.
-    fn check_header(&self, header: Header) -> Result<(), OpenError> {
+    fn check_header(&self, header: Header) -> Result<(), OpenRecordError> {
         use content_type::{ALERT, APPLICATION_DATA, HANDSHAKE};
         let known = match self.layout {
             Layout::Tls13 => header.content_type == APPLICATION_DATA,
@@ -198,43 +198,49 @@ impl Opener {
             }
         };
         if !known {
-            return Err(OpenError::Unexpected);
+            return Err(OpenRecordError::Unexpected);
         }
-        if header.body_bytes > CIPHERTEXT_MAX { Err(OpenError::Oversized) } else { Ok(()) }
+        if header.body_bytes > CIPHERTEXT_MAX { Err(OpenRecordError::Oversized) } else { Ok(()) }
     }
 
     /// Opens `record` in place and returns the range of its plaintext.
-    fn decrypt(&mut self, record: &mut [u8]) -> Result<Range<usize>, OpenError> {
+    fn decrypt(&mut self, record: &mut [u8]) -> Result<Range<usize>, OpenRecordError> {
         let plaintext = self.plaintext(record)?;
         let (nonce, additional) = self.bound(record, plaintext.len());
         self.keys
             .expand()
             .open_in_place(nonce, Aad::from(additional), &mut record[plaintext.start..])
-            .map_err(|_| OpenError::BadRecordMac)?;
+            .map_err(|_| OpenRecordError::BadRecordMac)?;
         self.sequence += 1;
         Ok(plaintext)
     }
 
     /// Opens `record` to the front of `into` and returns the range of its plaintext there.
-    fn decrypt_to(&mut self, record: &[u8], into: &mut [u8]) -> Result<Range<usize>, OpenError> {
+    fn decrypt_to(
+        &mut self,
+        record: &[u8],
+        into: &mut [u8],
+    ) -> Result<Range<usize>, OpenRecordError> {
         assert!(into.len() >= OPENED_BYTES_MAX, "there is room for the longest record");
         let sealed = self.plaintext(record)?;
-        let into = into.get_mut(..sealed.len()).ok_or(OpenError::Oversized)?;
+        let into = into.get_mut(..sealed.len()).ok_or(OpenRecordError::Oversized)?;
         let (nonce, additional) = self.bound(record, sealed.len());
         let (ciphertext, tag) = record[sealed.start..].split_at(sealed.len());
         self.keys
             .expand()
             .open_separate_gather(nonce, Aad::from(additional), ciphertext, tag, into)
-            .map_err(|_| OpenError::BadRecordMac)?;
+            .map_err(|_| OpenRecordError::BadRecordMac)?;
         self.sequence += 1;
         Ok(0..into.len())
     }
 
     /// Where a record's ciphertext is, without its tag: as long as the plaintext.
-    fn plaintext(&self, record: &[u8]) -> Result<Range<usize>, OpenError> {
+    fn plaintext(&self, record: &[u8]) -> Result<Range<usize>, OpenRecordError> {
         let front_bytes = self.layout.front_bytes();
-        let bytes =
-            record.len().checked_sub(front_bytes + TAG_BYTES).ok_or(OpenError::BadRecordMac)?;
+        let bytes = record
+            .len()
+            .checked_sub(front_bytes + TAG_BYTES)
+            .ok_or(OpenRecordError::BadRecordMac)?;
         Ok(front_bytes..front_bytes + bytes)
     }
 
@@ -273,11 +279,11 @@ impl Opener {
         content_type: u8,
         bytes: &[u8],
         range: Range<usize>,
-    ) -> Result<Content, OpenError> {
+    ) -> Result<Content, OpenRecordError> {
         match content_type {
             // Nothing may come between the pieces of a message (RFC 8446 section 5.1).
             _ if self.is_amid_message() && content_type != content_type::HANDSHAKE => {
-                Err(OpenError::Unexpected)
+                Err(OpenRecordError::Unexpected)
             }
             content_type::APPLICATION_DATA if bytes.is_empty() => self.empty(),
             content_type::APPLICATION_DATA => {
@@ -295,17 +301,17 @@ impl Opener {
             }
             content_type::HANDSHAKE if self.layout == Layout::Tls13 => self.key_update(bytes),
             content_type::HANDSHAKE if bytes.first() == Some(&handshake_type::CLIENT_HELLO) => {
-                Err(OpenError::Renegotiation)
+                Err(OpenRecordError::Renegotiation)
             }
-            _ => Err(OpenError::Unexpected),
+            _ => Err(OpenRecordError::Unexpected),
         }
     }
 
     /// Counts an empty record.
-    fn empty(&mut self) -> Result<Content, OpenError> {
+    fn empty(&mut self) -> Result<Content, OpenRecordError> {
         self.empty_records += 1;
         if self.empty_records > EMPTY_RECORDS_MAX {
-            Err(OpenError::EmptyRecordFlood)
+            Err(OpenRecordError::EmptyRecordFlood)
         } else {
             Ok(Content::Ignored)
         }
@@ -313,16 +319,16 @@ impl Opener {
 
     /// An alert (RFC 8446 section 6). In TLS 1.3 the level is ignored: close_notify and user_canceled are harmless, and
     /// all others end the connection.
-    fn alert(&mut self, bytes: &[u8]) -> Result<Content, OpenError> {
+    fn alert(&mut self, bytes: &[u8]) -> Result<Content, OpenRecordError> {
         const CLOSE_NOTIFY: u8 = 0;
         const USER_CANCELED: u8 = 90;
         const LEVEL_WARNING: u8 = 1;
         let &[level, description] = bytes else {
             // An alert without content is not an alert of the wrong length (RFC 8446 section 5.4).
             return Err(if bytes.is_empty() {
-                OpenError::Unexpected
+                OpenRecordError::Unexpected
             } else {
-                OpenError::Malformed
+                OpenRecordError::Malformed
             });
         };
         let warning = match self.layout {
@@ -338,16 +344,16 @@ impl Opener {
 
     /// A TLS 1.3 handshake message, or the next piece of one. Only KeyUpdate is expected: client certificates are never
     /// requested. The message must end with its record, because the keys change after it (RFC 8446 section 5.1).
-    fn key_update(&mut self, piece: &[u8]) -> Result<Content, OpenError> {
+    fn key_update(&mut self, piece: &[u8]) -> Result<Content, OpenRecordError> {
         let expected = &KEY_UPDATE_HEAD[usize::from(self.key_update_bytes)..];
         let (head, rest) = piece.split_at(expected.len().min(piece.len()));
         match head {
             // A handshake record may not be empty (RFC 8446 section 5.1).
-            [] if rest.is_empty() => return Err(OpenError::Unexpected),
+            [] if rest.is_empty() => return Err(OpenRecordError::Unexpected),
             [first, ..] if !self.is_amid_message() && *first != handshake_type::KEY_UPDATE => {
-                return Err(OpenError::Unexpected);
+                return Err(OpenRecordError::Unexpected);
             }
-            _ if head != &expected[..head.len()] => return Err(OpenError::Malformed),
+            _ if head != &expected[..head.len()] => return Err(OpenRecordError::Malformed),
             _ => {}
         }
         match *rest {
@@ -356,17 +362,17 @@ impl Opener {
                 Ok(Content::Ignored)
             }
             [request] => self.update_key(request),
-            _ => Err(OpenError::Unexpected),
+            _ => Err(OpenRecordError::Unexpected),
         }
     }
 
     /// Switches to the peer's next keys.
-    fn update_key(&mut self, request: u8) -> Result<Content, OpenError> {
+    fn update_key(&mut self, request: u8) -> Result<Content, OpenRecordError> {
         if request > 1 {
-            return Err(OpenError::BadKeyUpdate);
+            return Err(OpenRecordError::BadKeyUpdate);
         }
         self.key_updates_left =
-            self.key_updates_left.checked_sub(1).ok_or(OpenError::KeyUpdateFlood)?;
+            self.key_updates_left.checked_sub(1).ok_or(OpenRecordError::KeyUpdateFlood)?;
         let updated = self.keys.update();
         debug_assert!(updated, "TLS 1.3 keys have a secret");
         (self.sequence, self.key_update_bytes) = (0, 0);
@@ -404,12 +410,17 @@ impl<'a> Iterator for Messages<'a> {
 }
 
 /// Finds the content type, which is after the plaintext and before the padding (RFC 8446 section 5.4).
-fn split_inner_type(record: &[u8], inner: Range<usize>) -> Result<(u8, Range<usize>), OpenError> {
+fn split_inner_type(
+    record: &[u8],
+    inner: Range<usize>,
+) -> Result<(u8, Range<usize>), OpenRecordError> {
     if inner.len() > PLAINTEXT_MAX + 1 {
-        return Err(OpenError::Oversized);
+        return Err(OpenRecordError::Oversized);
     }
-    let type_offset =
-        record[inner.clone()].iter().rposition(|&byte| byte != 0).ok_or(OpenError::Unexpected)?;
+    let type_offset = record[inner.clone()]
+        .iter()
+        .rposition(|&byte| byte != 0)
+        .ok_or(OpenRecordError::Unexpected)?;
     let end = inner.start + type_offset;
     Ok((record[end], inner.start..end))
 }

@@ -5,7 +5,7 @@ use crate::Sealer;
 use crate::error::Alert;
 use crate::record::header;
 use crate::secrets::tests::{ALL, keys};
-use crate::secrets::{Suite, Version};
+use crate::secrets::{Suite, TlsVersion};
 
 /// Seals as a client would: the two directions have the same form.
 struct Peer {
@@ -14,7 +14,7 @@ struct Peer {
 }
 
 impl Peer {
-    fn new(version: Version, suite: Suite) -> Self {
+    fn new(version: TlsVersion, suite: Suite) -> Self {
         Self {
             sealer: Sealer::new(keys(version, suite), 1),
             opener: Opener::new(keys(version, suite), 1),
@@ -22,12 +22,12 @@ impl Peer {
     }
 
     fn tls13() -> Self {
-        Self::new(Version::Tls13, Suite::Aes128Gcm)
+        Self::new(TlsVersion::Tls13, Suite::Aes128Gcm)
     }
 
     /// Seals the inner plaintext of TLS 1.3, with type and padding given explicitly.
-    fn raw(&mut self, inner: &[u8]) -> Result<Opened, OpenError> {
-        let keys = keys(Version::Tls13, Suite::Aes128Gcm);
+    fn raw(&mut self, inner: &[u8]) -> Result<Opened, OpenRecordError> {
+        let keys = keys(TlsVersion::Tls13, Suite::Aes128Gcm);
         let mut record = header(23, inner.len() + TAG_BYTES).to_vec();
         let mut body = inner.to_vec();
         let additional = AdditionalData::tls13(*record.first_chunk().unwrap());
@@ -43,14 +43,14 @@ impl Peer {
         record
     }
 
-    fn key_update(&mut self, request: bool) -> Result<Opened, OpenError> {
+    fn key_update(&mut self, request: bool) -> Result<Opened, OpenRecordError> {
         let mut record = [0; 48];
         let bytes = self.sealer.seal_key_update(request, &mut record).unwrap();
         self.opener.open(&mut record[..bytes])
     }
 }
 
-fn content(opened: Result<Opened, OpenError>) -> Content {
+fn content(opened: Result<Opened, OpenRecordError>) -> Content {
     match opened.unwrap() {
         Opened::Record { content, .. } => content,
         Opened::Partial { .. } => panic!("the record is whole"),
@@ -106,7 +106,7 @@ fn to_another_place_a_damaged_record_does_not_open() {
         let mut record = peer.data(b"GET /");
         *record.last_mut().unwrap() ^= 1;
         let opened = peer.opener.open_to(&record, &mut [0; OPENED_BYTES_MAX]);
-        assert_eq!(opened, Err(OpenError::BadRecordMac));
+        assert_eq!(opened, Err(OpenRecordError::BadRecordMac));
     }
 }
 
@@ -144,9 +144,9 @@ fn repeated_and_reordered_records_do_not_open() {
     for (version, suite) in ALL {
         let mut peer = Peer::new(version, suite);
         let (first, second) = (peer.data(b"one"), peer.data(b"two"));
-        assert_eq!(peer.opener.open(&mut second.clone()), Err(OpenError::BadRecordMac));
+        assert_eq!(peer.opener.open(&mut second.clone()), Err(OpenRecordError::BadRecordMac));
         assert!(peer.opener.open(&mut first.clone()).is_ok());
-        assert_eq!(peer.opener.open(&mut first.clone()), Err(OpenError::BadRecordMac));
+        assert_eq!(peer.opener.open(&mut first.clone()), Err(OpenRecordError::BadRecordMac));
         assert!(peer.opener.open(&mut second.clone()).is_ok());
     }
 }
@@ -156,7 +156,7 @@ fn oversized_records_are_refused_by_their_header() {
     for (version, suite) in ALL {
         let mut opener = Peer::new(version, suite).opener;
         let error = opener.open(&mut [23, 3, 3, 0x41, 0x01]).unwrap_err();
-        assert_eq!((error, error.alert()), (OpenError::Oversized, Alert::RecordOverflow));
+        assert_eq!((error, error.alert()), (OpenRecordError::Oversized, Alert::RecordOverflow));
     }
 }
 
@@ -165,7 +165,7 @@ fn records_too_short_to_hold_a_tag_are_refused() {
     for (version, suite) in ALL {
         let mut peer = Peer::new(version, suite);
         let mut record = [&header(23, 15)[..], &[0; 15]].concat();
-        assert_eq!(peer.opener.open(&mut record), Err(OpenError::BadRecordMac));
+        assert_eq!(peer.opener.open(&mut record), Err(OpenRecordError::BadRecordMac));
     }
 }
 
@@ -173,14 +173,14 @@ fn records_too_short_to_hold_a_tag_are_refused() {
 fn padding_is_stripped_and_nothing_but_padding_is_refused() {
     let mut peer = Peer::tls13();
     assert_eq!(content(peer.raw(b"data\x17\0\0\0")), Content::Data(5..9));
-    assert_eq!(peer.raw(&[0; 64]), Err(OpenError::Unexpected));
+    assert_eq!(peer.raw(&[0; 64]), Err(OpenRecordError::Unexpected));
 }
 
 #[test]
 fn plaintext_beyond_the_limit_is_refused_although_the_record_is_not() {
     let mut inner = vec![1; PLAINTEXT_MAX + 1];
     inner.push(23);
-    assert_eq!(Peer::tls13().raw(&inner), Err(OpenError::Oversized));
+    assert_eq!(Peer::tls13().raw(&inner), Err(OpenRecordError::Oversized));
     let mut inner = vec![1; PLAINTEXT_MAX];
     inner.push(23);
     assert!(Peer::tls13().raw(&inner).is_ok());
@@ -192,8 +192,8 @@ fn alerts_tell_closing_warning_and_failure_apart() {
     assert_eq!(content(peer.raw(&[1, 0, 21])), Content::CloseNotify);
     assert_eq!(content(peer.raw(&[1, 90, 21])), Content::Alert { fatal: false, description: 90 });
     assert_eq!(content(peer.raw(&[1, 40, 21])), Content::Alert { fatal: true, description: 40 });
-    assert_eq!(peer.raw(&[1, 21]), Err(OpenError::Malformed));
-    assert_eq!(peer.raw(&[21]), Err(OpenError::Unexpected));
+    assert_eq!(peer.raw(&[1, 21]), Err(OpenRecordError::Malformed));
+    assert_eq!(peer.raw(&[21]), Err(OpenRecordError::Unexpected));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn handshake_messages_other_than_key_update_are_unexpected() {
         &[22],
     ];
     for inner in cases {
-        assert_eq!(Peer::tls13().raw(inner), Err(OpenError::Unexpected), "{inner:?}");
+        assert_eq!(Peer::tls13().raw(inner), Err(OpenRecordError::Unexpected), "{inner:?}");
     }
 }
 
@@ -215,10 +215,10 @@ fn key_updates_of_the_wrong_length_or_content_are_told_apart() {
         [&[24, 0, 0, 0, 22], &[24, 0, 0, 2, 0, 0, 22], &[24, 1, 22], &[24, 0, 0, 9, 22]];
     for inner in cases {
         let error = Peer::tls13().raw(inner).unwrap_err();
-        assert_eq!((error, error.alert()), (OpenError::Malformed, Alert::DecodeError));
+        assert_eq!((error, error.alert()), (OpenRecordError::Malformed, Alert::DecodeError));
     }
     let error = Peer::tls13().raw(&[24, 0, 0, 1, 2, 22]).unwrap_err();
-    assert_eq!((error, error.alert()), (OpenError::BadKeyUpdate, Alert::IllegalParameter));
+    assert_eq!((error, error.alert()), (OpenRecordError::BadKeyUpdate, Alert::IllegalParameter));
 }
 
 #[test]
@@ -246,13 +246,13 @@ fn a_key_update_is_followed_however_it_was_cut() {
 
 #[test]
 fn nothing_may_come_between_the_pieces_of_a_key_update_or_behind_the_last() {
-    let cases: [(&[u8], OpenError); 6] = [
-        (b"data\x17", OpenError::Unexpected),
-        (&[23], OpenError::Unexpected),
-        (&[1, 0, 21], OpenError::Unexpected),
-        (&[22], OpenError::Unexpected),
-        (&[0, 1, 0, 0, 22], OpenError::Unexpected),
-        (&[24, 22], OpenError::Malformed),
+    let cases: [(&[u8], OpenRecordError); 6] = [
+        (b"data\x17", OpenRecordError::Unexpected),
+        (&[23], OpenRecordError::Unexpected),
+        (&[1, 0, 21], OpenRecordError::Unexpected),
+        (&[22], OpenRecordError::Unexpected),
+        (&[0, 1, 0, 0, 22], OpenRecordError::Unexpected),
+        (&[24, 22], OpenRecordError::Malformed),
     ];
     for (inner, expected) in cases {
         let mut peer = Peer::tls13();
@@ -266,14 +266,14 @@ fn unprotected_records_are_unexpected_in_tls13() {
     for content_type in [20, 21, 22] {
         let mut record = [content_type, 3, 3, 0, 1, 1];
         let error = Peer::tls13().opener.open(&mut record).unwrap_err();
-        assert_eq!((error, error.alert()), (OpenError::Unexpected, Alert::UnexpectedMessage));
+        assert_eq!((error, error.alert()), (OpenRecordError::Unexpected, Alert::UnexpectedMessage));
     }
 }
 
 #[test]
 fn change_cipher_spec_and_other_handshake_messages_are_unexpected_in_tls12() {
-    let mut peer = Peer::new(Version::Tls12, Suite::Aes128Gcm);
-    assert_eq!(peer.opener.open(&mut [20, 3, 3, 0, 1, 1]), Err(OpenError::Unexpected));
+    let mut peer = Peer::new(TlsVersion::Tls12, Suite::Aes128Gcm);
+    assert_eq!(peer.opener.open(&mut [20, 3, 3, 0, 1, 1]), Err(OpenRecordError::Unexpected));
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn empty_records_are_ignored_until_they_are_a_flood() {
     for _ in 0..EMPTY_RECORDS_MAX {
         assert_eq!(content(peer.raw(&[23])), Content::Ignored);
     }
-    assert_eq!(peer.raw(&[23]), Err(OpenError::EmptyRecordFlood));
+    assert_eq!(peer.raw(&[23]), Err(OpenRecordError::EmptyRecordFlood));
 }
 
 #[test]
@@ -300,5 +300,5 @@ fn key_updates_are_followed_until_they_are_a_flood() {
     let mut record = peer.data(b"still in step");
     assert!(matches!(content(peer.opener.open(&mut record)), Content::Data(_)));
     assert!(peer.key_update(false).is_ok(), "data earned one more");
-    assert_eq!(peer.key_update(false), Err(OpenError::KeyUpdateFlood));
+    assert_eq!(peer.key_update(false), Err(OpenRecordError::KeyUpdateFlood));
 }

@@ -3,8 +3,8 @@
 
 use crate::client::server;
 use fullbore_crypt::{
-    HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, PLAINTEXT_MAX, Progress, Tls, TlsOptions,
-    Versions,
+    HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, PLAINTEXT_MAX, Progress, TlsContext,
+    TlsOptions, TlsVersions,
 };
 use fullbore_tests::tls::{Offer, client, deliver, outgoing, suites};
 use rustls::{AlertDescription, Error};
@@ -183,8 +183,8 @@ fn a_fallback_to_tls12_is_inappropriate_where_tls13_is_offered() {
         let expected = (HandshakeError::InappropriateFallback, in_clear(INAPPROPRIATE_FALLBACK));
         assert_eq!((error, output), expected);
         let dir = tempfile::tempdir().unwrap();
-        let options = TlsOptions { versions: Versions::Tls12, ..TlsOptions::new(dir.path()) };
-        let mut handshake = Handshake::new(&Tls::load(options).unwrap()).unwrap();
+        let options = TlsOptions { versions: TlsVersions::Tls12, ..TlsOptions::new(dir.path()) };
+        let mut handshake = Handshake::new(&TlsContext::load(options).unwrap()).unwrap();
         let answered = handshake.advance(&records, &mut Vec::new());
         assert!(answered.is_ok(), "a server of TLS 1.2 has nothing better");
     }

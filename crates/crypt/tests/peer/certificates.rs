@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::client::connect_with;
-use fullbore_crypt::{AlpnProofs, ConfigError, HandshakeError, Origin, Tls, TlsOptions};
+use fullbore_crypt::{AlpnProofs, HandshakeError, Origin, TlsConfigError, TlsContext, TlsOptions};
 use fullbore_tests::tls::{Offer, client};
 
 /// Writes a pair for `names` into `dir` and returns its paths.
@@ -23,7 +23,7 @@ fn options(dir: &tempfile::TempDir, certificates: Vec<(PathBuf, PathBuf)>) -> Tl
 }
 
 /// The certificate that a client asking for `name` sees, DER.
-fn presented(tls: &Tls, name: &str) -> Vec<u8> {
+fn presented(tls: &TlsContext, name: &str) -> Vec<u8> {
     let client = client(&Offer::default().config(), name);
     let pair = connect_with(tls, client, usize::MAX, b"").map_err(|error| error.0).unwrap();
     pair.client.peer_certificates().unwrap()[0].to_vec()
@@ -31,9 +31,9 @@ fn presented(tls: &Tls, name: &str) -> Vec<u8> {
 
 /// The error message of a load that must fail.
 fn failure(options: TlsOptions) -> String {
-    match Tls::load(options) {
+    match TlsContext::load(options) {
         Ok(_) => panic!("should fail"),
-        Err(error) => ConfigError::to_string(&error),
+        Err(error) => TlsConfigError::to_string(&error),
     }
 }
 
@@ -45,7 +45,7 @@ fn name_chooses_the_certificate_and_unknown_names_get_the_first() {
         write_pair(&dir, "wild", &["*.video.example"]),
         write_pair(&dir, "exact", &["one.video.example", "Two.Example"]),
     ];
-    let tls = Tls::load(options(&dir, certificates)).unwrap();
+    let tls = TlsContext::load(options(&dir, certificates)).unwrap();
     let [default, wild, exact] = ["default.example", "any.video.example", "one.video.example"]
         .map(|name| presented(&tls, name));
     assert!(default != wild && wild != exact && exact != default);
@@ -62,7 +62,7 @@ fn name_chooses_the_certificate_and_unknown_names_get_the_first() {
 #[test]
 fn self_signed_pair_is_made_private_and_kept() {
     let dir = tempfile::tempdir().unwrap();
-    let tls = Tls::load(options(&dir, vec![])).unwrap();
+    let tls = TlsContext::load(options(&dir, vec![])).unwrap();
     let state = dir.path().join("state");
     let mode = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&state), 0o700);
@@ -70,7 +70,7 @@ fn self_signed_pair_is_made_private_and_kept() {
     assert_eq!(mode(&key), 0o600);
     assert_eq!(tls.origin(), &Origin::SelfSigned { path: certificate });
     assert_eq!(fs::read_dir(&state).unwrap().count(), 2, "nothing is left lying about");
-    let again = Tls::load(options(&dir, vec![])).unwrap();
+    let again = TlsContext::load(options(&dir, vec![])).unwrap();
     assert_eq!(again.fingerprint_sha256(), tls.fingerprint_sha256());
     assert_eq!(tls.fingerprint_sha256().len(), 32 * 3 - 1);
     assert!(!tls.changed_on_disk());
@@ -79,14 +79,14 @@ fn self_signed_pair_is_made_private_and_kept() {
 #[test]
 fn self_signed_pair_that_is_damaged_or_does_not_match_is_made_anew() {
     let dir = tempfile::tempdir().unwrap();
-    let tls = Tls::load(options(&dir, vec![])).unwrap();
+    let tls = TlsContext::load(options(&dir, vec![])).unwrap();
     let [certificate, key] = <[PathBuf; 2]>::try_from(tls.files()).unwrap();
     fs::write(&certificate, "not a certificate").unwrap();
-    let second = Tls::load(options(&dir, vec![])).unwrap();
+    let second = TlsContext::load(options(&dir, vec![])).unwrap();
     assert_ne!(second.fingerprint_sha256(), tls.fingerprint_sha256());
     let (_, foreign) = write_pair(&dir, "foreign", &["localhost"]);
     fs::copy(foreign, key).unwrap();
-    let third = Tls::load(options(&dir, vec![])).unwrap();
+    let third = TlsContext::load(options(&dir, vec![])).unwrap();
     assert_ne!(third.fingerprint_sha256(), second.fingerprint_sha256());
 }
 
@@ -94,7 +94,7 @@ fn self_signed_pair_that_is_damaged_or_does_not_match_is_made_anew() {
 fn replaced_certificate_is_noticed_and_reloaded() {
     let dir = tempfile::tempdir().unwrap();
     let pair = write_pair(&dir, "site", &["localhost"]);
-    let tls = Tls::load(options(&dir, vec![pair.clone()])).unwrap();
+    let tls = TlsContext::load(options(&dir, vec![pair.clone()])).unwrap();
     let before = presented(&tls, "localhost");
     assert!(!tls.changed_on_disk());
     let new = write_pair(&dir, "new", &["localhost"]);
@@ -119,7 +119,7 @@ fn issued_certificate_takes_the_place_of_the_self_signed_one_as_soon_as_it_is_th
         fs::write(&chain, [fs::read(&chain).unwrap(), fs::read(key).unwrap()].concat()).unwrap();
         fs::rename(chain, &issued).unwrap();
     };
-    let tls = Tls::load(options()).unwrap();
+    let tls = TlsContext::load(options()).unwrap();
     assert!(matches!(tls.origin(), Origin::SelfSigned { .. }) && !tls.changed_on_disk());
     assert!(matches!(tls.reload().unwrap().origin(), Origin::SelfSigned { .. }));
     issue("a.example");
@@ -135,7 +135,7 @@ fn issued_certificate_takes_the_place_of_the_self_signed_one_as_soon_as_it_is_th
     fs::write(&issued, "not a certificate").unwrap();
     let error = second.reload().err().unwrap().to_string();
     assert!(error.contains(&issued.display().to_string()), "{error}");
-    assert!(matches!(Tls::load(options()).unwrap().origin(), Origin::SelfSigned { .. }));
+    assert!(matches!(TlsContext::load(options()).unwrap().origin(), Origin::SelfSigned { .. }));
 }
 
 #[test]
@@ -190,16 +190,17 @@ fn proofs_are_for_clients_that_offer_their_protocol_alone_and_for_nobody_else() 
     const HTTP: &[u8] = b"http/1.1";
     let dir = tempfile::tempdir().unwrap();
     let proofs = AlpnProofs::default();
-    let tls = Tls::load(TlsOptions { proofs: proofs.clone(), ..options(&dir, vec![]) }).unwrap();
+    let tls =
+        TlsContext::load(TlsOptions { proofs: proofs.clone(), ..options(&dir, vec![]) }).unwrap();
     let usual = presented(&tls, "a.example");
     // The certificate that a client with this offer for `name` sees, or the error on either side.
-    let seen = |tls: &Tls, alpn: &[&'static [u8]], name: &str| {
+    let seen = |tls: &TlsContext, alpn: &[&'static [u8]], name: &str| {
         let client = client(&Offer { alpn: alpn.to_vec(), ..Offer::default() }.config(), name);
         let pair = connect_with(tls, client, usize::MAX, b"")?;
         assert!(!pair.established.info.is_proof);
         Ok(pair.client.peer_certificates().unwrap()[0].to_vec())
     };
-    let refused = |tls: &Tls, alpn: &[&'static [u8]]| {
+    let refused = |tls: &TlsContext, alpn: &[&'static [u8]]| {
         let (error, _) = seen(tls, alpn, "a.example").unwrap_err();
         assert_eq!(error, HandshakeError::NoAlpn, "{alpn:?}");
     };

@@ -3,14 +3,14 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use fullbore_crypt::{Established, Handshake, HandshakeError, Progress, Tls, TlsOptions};
+use fullbore_crypt::{Established, Handshake, HandshakeError, Progress, TlsContext, TlsOptions};
 use fullbore_tests::tls::{Offer, client, deliver, outgoing};
 use rustls::{ClientConfig, ClientConnection, Error};
 
 /// A server with a self-signed certificate.
-pub(crate) fn server() -> Tls {
+pub(crate) fn server() -> TlsContext {
     let dir = tempfile::tempdir().unwrap();
-    Tls::load(TlsOptions::new(dir.path())).unwrap()
+    TlsContext::load(TlsOptions::new(dir.path())).unwrap()
 }
 
 pub(crate) struct Pair {
@@ -22,7 +22,7 @@ pub(crate) struct Pair {
 
 /// Does a handshake in steps of `chunk` bytes towards the server. The client sends `early` together with the end of its handshake.
 pub(crate) fn connect_with(
-    tls: &Tls,
+    tls: &TlsContext,
     client: ClientConnection,
     chunk: usize,
     early: &[u8],
@@ -60,12 +60,12 @@ pub(crate) fn connect_by(
     }
 }
 
-pub(crate) fn connect(tls: &Tls, config: &Arc<ClientConfig>) -> Pair {
+pub(crate) fn connect(tls: &TlsContext, config: &Arc<ClientConfig>) -> Pair {
     let pair = connect_with(tls, client(config, "localhost"), usize::MAX, b"");
     pair.unwrap_or_else(|error| panic!("{error:?}"))
 }
 
-pub(crate) fn refused(tls: &Tls, offer: &Offer) -> (HandshakeError, Option<Error>) {
+pub(crate) fn refused(tls: &TlsContext, offer: &Offer) -> (HandshakeError, Option<Error>) {
     match connect_with(tls, client(&offer.config(), "localhost"), usize::MAX, b"") {
         Ok(_) => panic!("should be refused"),
         Err(error) => error,

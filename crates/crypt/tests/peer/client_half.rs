@@ -6,7 +6,7 @@ use fullbore_crypt::client::{
 };
 use fullbore_crypt::{
     Content, Established, Group, Handshake, HandshakeError, Opened, Opener, Progress, Sealer,
-    SessionInfo, Suite, Tls, TlsOptions, Version, Versions,
+    SessionInfo, Suite, TlsContext, TlsOptions, TlsVersion, TlsVersions,
 };
 
 const SUITES: [Suite; 3] = [Suite::Aes128Gcm, Suite::Aes256Gcm, Suite::ChaCha20Poly1305];
@@ -25,7 +25,7 @@ fn options() -> ClientOptions {
 /// Does a handshake, with each flight cut into pieces of `chunk` bytes.
 fn try_connect(
     client: &ClientTls,
-    server: &Tls,
+    server: &TlsContext,
     name: &str,
     chunk: usize,
 ) -> Result<Ends, HandshakeError> {
@@ -62,7 +62,7 @@ fn try_connect(
     Ok(Ends { client, server, wire: client_held })
 }
 
-fn connect(client: &ClientTls, server: &Tls) -> Ends {
+fn connect(client: &ClientTls, server: &TlsContext) -> Ends {
     try_connect(client, server, "localhost", usize::MAX).unwrap()
 }
 
@@ -112,7 +112,7 @@ fn exchange(ends: &mut Ends) {
 fn every_version_suite_and_group_connects_and_carries_data_both_ways() {
     let server = server();
     for (versions, version) in
-        [(Versions::Tls13, Version::Tls13), (Versions::Tls12, Version::Tls12)]
+        [(TlsVersions::Tls13, TlsVersion::Tls13), (TlsVersions::Tls12, TlsVersion::Tls12)]
     {
         for suite in SUITES {
             for group in [Group::X25519, Group::Secp256r1, Group::Secp384r1] {
@@ -137,14 +137,14 @@ fn every_version_suite_and_group_connects_and_carries_data_both_ways() {
 #[test]
 fn everything_is_offered_unless_the_options_say_otherwise() {
     let ends = connect(&ClientTls::load(&options()).unwrap(), &server());
-    assert_eq!(ends.client.info.version, Version::Tls13);
+    assert_eq!(ends.client.info.version, TlsVersion::Tls13);
     assert_eq!(ends.client.info.group, Some(Group::X25519MlKem768));
 }
 
 #[test]
 fn records_that_were_passed_over_unopened_leave_the_next_one_readable() {
     let server = server();
-    for versions in [Versions::Tls13, Versions::Tls12] {
+    for versions in [TlsVersions::Tls13, TlsVersions::Tls12] {
         for suite in SUITES {
             let options = ClientOptions { versions, suites: vec![suite], ..options() };
             let mut ends = connect(&ClientTls::load(&options).unwrap(), &server);
@@ -168,7 +168,7 @@ fn records_that_were_passed_over_unopened_leave_the_next_one_readable() {
 #[test]
 fn tickets_resume_only_if_asked_for() {
     let server = server();
-    for versions in [Versions::Tls13, Versions::Tls12] {
+    for versions in [TlsVersions::Tls13, TlsVersions::Tls12] {
         let resuming =
             ClientTls::load(&ClientOptions { versions, resume: true, ..options() }).unwrap();
         for turn in 0..3 {
@@ -186,7 +186,11 @@ fn tickets_resume_only_if_asked_for() {
         let mut ends = connect(&plain, &server);
         assert!(!ends.client.info.resumed && ends.client.tickets.is_none());
         let records = take_tickets(&mut ends);
-        assert_eq!(records > 0, versions == Versions::Tls13, "the server issues them all the same");
+        assert_eq!(
+            records > 0,
+            versions == TlsVersions::Tls13,
+            "the server issues them all the same"
+        );
         exchange(&mut ends);
     }
 }
@@ -212,7 +216,7 @@ fn a_certificate_that_nobody_trusted_has_issued_is_refused() {
         fullbore_tests::tool::skip("this machine has no list of trusted issuers");
         return;
     };
-    let tls = Tls::load(TlsOptions::new(dir.path())).unwrap();
+    let tls = TlsContext::load(TlsOptions::new(dir.path())).unwrap();
     assert_eq!(
         try_connect(&client, &tls, "localhost", usize::MAX).err(),
         Some(HandshakeError::CertificateUntrusted)
@@ -222,7 +226,7 @@ fn a_certificate_that_nobody_trusted_has_issued_is_refused() {
 #[test]
 fn a_self_signed_certificate_is_trusted_by_the_file_it_lies_in_but_not_for_other_names() {
     let dir = tempfile::tempdir().unwrap();
-    let tls = Tls::load(TlsOptions::new(dir.path())).unwrap();
+    let tls = TlsContext::load(TlsOptions::new(dir.path())).unwrap();
     let trust = Trust::File(tls.files()[0].clone());
     let client = ClientTls::load(&ClientOptions { trust, ..options() }).unwrap();
     for name in ["localhost", "127.0.0.1"] {
@@ -245,7 +249,7 @@ fn an_expired_certificate_is_told_apart() {
     let (chain, key) = expired_pair(&dir);
     let options =
         TlsOptions { certificates: vec![(chain.clone(), key)], ..TlsOptions::new(dir.path()) };
-    let tls = Tls::load(options).unwrap();
+    let tls = TlsContext::load(options).unwrap();
     let trust = Trust::File(chain);
     let client = ClientTls::load(&ClientOptions { trust, ..ClientOptions::default() }).unwrap();
     assert_eq!(
@@ -266,7 +270,7 @@ fn a_self_signed_certificate_of_an_authority_is_told_apart() {
     std::fs::write(&chain, certificate.pem()).unwrap();
     std::fs::write(&key_path, key.serialize_pem()).unwrap();
     let certificates = vec![(chain.clone(), key_path)];
-    let tls = Tls::load(TlsOptions { certificates, ..TlsOptions::new(dir.path()) }).unwrap();
+    let tls = TlsContext::load(TlsOptions { certificates, ..TlsOptions::new(dir.path()) }).unwrap();
     let trust = Trust::File(chain);
     let client = ClientTls::load(&ClientOptions { trust, ..ClientOptions::default() }).unwrap();
     assert_eq!(

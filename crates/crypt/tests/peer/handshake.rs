@@ -2,8 +2,8 @@
 
 use crate::client::{Pair, connect, connect_by, connect_with, refused, server};
 use fullbore_crypt::{
-    Content, Group, HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, Opened, Progress, Suite, Tls,
-    TlsOptions, Version, Versions,
+    Content, Group, HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, Opened, Progress, Suite,
+    TlsContext, TlsOptions, TlsVersion, TlsVersions,
 };
 use fullbore_tests::tls::{Offer, client, deliver, outgoing, received, suites};
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn exchange(pair: &mut Pair) {
 #[test]
 fn every_version_suite_and_group_connects_and_carries_data_both_ways() {
     let tls = server();
-    for (tls13, version) in [(true, Version::Tls13), (false, Version::Tls12)] {
+    for (tls13, version) in [(true, TlsVersion::Tls13), (false, TlsVersion::Tls12)] {
         // The certificate is ECDSA: the ECDHE_RSA suites of TLS 1.2 differ only in the signature.
         let usable = |name: CipherSuite| {
             !format!("{name:?}").contains("RSA_WITH") || format!("{name:?}").contains("ECDSA")
@@ -107,7 +107,7 @@ fn request_in_the_same_flight_as_finished_is_left_for_the_opener() {
 #[test]
 fn tickets_resume_on_another_worker_and_after_a_reload() {
     let dir = tempfile::tempdir().unwrap();
-    let tls = Tls::load(TlsOptions::new(dir.path())).unwrap();
+    let tls = TlsContext::load(TlsOptions::new(dir.path())).unwrap();
     for (offer, group) in [(Offer::tls13(), Some(Group::X25519)), (Offer::tls12(), None)] {
         let config = offer.config();
         let mut first = connect(&tls, &config);
@@ -128,7 +128,8 @@ fn tickets_resume_on_another_worker_and_after_a_reload() {
 #[test]
 fn tickets_of_another_server_or_switched_off_mean_a_full_handshake() {
     let dir = tempfile::tempdir().unwrap();
-    let off = Tls::load(TlsOptions { tickets: false, ..TlsOptions::new(dir.path()) }).unwrap();
+    let off =
+        TlsContext::load(TlsOptions { tickets: false, ..TlsOptions::new(dir.path()) }).unwrap();
     for offer in [Offer::tls13(), Offer::tls12()] {
         let config = offer.config();
         connect(&server(), &config);
@@ -154,10 +155,11 @@ fn client_without_alpn_is_served_and_one_with_h2_alone_is_told() {
 
 #[test]
 fn version_that_is_switched_off_is_refused() {
-    for (versions, offer) in [(Versions::Tls13, Offer::tls12()), (Versions::Tls12, Offer::tls13())]
+    for (versions, offer) in
+        [(TlsVersions::Tls13, Offer::tls12()), (TlsVersions::Tls12, Offer::tls13())]
     {
         let dir = tempfile::tempdir().unwrap();
-        let tls = Tls::load(TlsOptions { versions, ..TlsOptions::new(dir.path()) }).unwrap();
+        let tls = TlsContext::load(TlsOptions { versions, ..TlsOptions::new(dir.path()) }).unwrap();
         let (error, peer) = refused(&tls, &offer);
         assert_eq!(error, HandshakeError::UnsupportedVersion);
         assert_eq!(peer, Some(Error::AlertReceived(AlertDescription::ProtocolVersion)));
@@ -167,15 +169,16 @@ fn version_that_is_switched_off_is_refused() {
 #[test]
 fn tls12_comes_first_where_it_is_preferred_and_spoken() {
     let dir = tempfile::tempdir().unwrap();
-    let load =
-        |versions| Tls::load(TlsOptions { versions, ..TlsOptions::new(dir.path()) }).unwrap();
-    let (card, both) = (load(Versions::Card), load(Versions::Both));
-    assert!(card.asks_for_cards() && !both.asks_for_cards());
-    let begin = |tls: &Tls, prefers| {
+    let load = |versions| {
+        TlsContext::load(TlsOptions { versions, ..TlsOptions::new(dir.path()) }).unwrap()
+    };
+    let (card, both) = (load(TlsVersions::Card), load(TlsVersions::Both));
+    assert!(card.asks_for_nics() && !both.asks_for_nics());
+    let begin = |tls: &TlsContext, prefers| {
         let handshake = Handshake::new(tls).unwrap();
         if prefers { handshake.preferring_tls12(tls) } else { handshake }
     };
-    let (tls12, tls13) = (Version::Tls12, Version::Tls13);
+    let (tls12, tls13) = (TlsVersion::Tls12, TlsVersion::Tls13);
     for (tls, prefers, offer, version) in [
         (&card, true, Offer::default(), tls12),
         (&card, true, Offer::tls12(), tls12),
@@ -230,7 +233,7 @@ fn hello_with(minor: u8, suite: [u8; 2], extensions: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Feeds `input` to a fresh handshake.
-fn feed(tls: &Tls, input: &[u8]) -> (Result<(usize, bool), HandshakeError>, Vec<u8>) {
+fn feed(tls: &TlsContext, input: &[u8]) -> (Result<(usize, bool), HandshakeError>, Vec<u8>) {
     let mut output = Vec::new();
     let step = Handshake::new(tls).unwrap().advance(input, &mut output);
     (step.map(|(consumed, progress)| (consumed, matches!(progress, Progress::Done(_)))), output)
@@ -352,7 +355,7 @@ proptest! {
         if tame {
             bytes[..3].copy_from_slice(&[22, 3, 1]);
         }
-        let tls = SERVER.with(Tls::clone);
+        let tls = SERVER.with(TlsContext::clone);
         let (step, output) = feed(&tls, &bytes);
         match step {
             Ok((consumed, done)) => prop_assert!(!done && consumed <= bytes.len()),
@@ -368,7 +371,7 @@ proptest! {
 
     #[test]
     fn damaged_client_flight_never_connects(second: bool, at: prop::sample::Index, flip in 1..=255u8) {
-        let tls = SERVER.with(Tls::clone);
+        let tls = SERVER.with(TlsContext::clone);
         let mut peer = client(&Offer::tls13().config(), "localhost");
         let mut handshake = Handshake::new(&tls).unwrap();
         for flight_index in 0..2 {
@@ -391,5 +394,5 @@ proptest! {
 }
 
 thread_local! {
-    static SERVER: Tls = server();
+    static SERVER: TlsContext = server();
 }

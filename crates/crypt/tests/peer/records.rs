@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::client::{Pair, connect, server};
 use fullbore_crypt::{
-    Alert, CONTROL_RECORD_BYTES_MAX, Content, OpenError, Opened, PLAINTEXT_MAX, ResealError,
-    SealError, Tls, tag,
+    Alert, CONTROL_RECORD_BYTES_MAX, Content, OpenRecordError, Opened, PLAINTEXT_MAX, ResealError,
+    SealError, TlsContext, tag,
 };
 use fullbore_tests::tls::{Offer, deliver, outgoing, received, suites};
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use rustls::{AlertDescription, ClientConfig, Error};
 
 thread_local! {
     /// One server and one client configuration per version and suite, for many connections.
-    static PEERS: (Tls, Vec<Arc<ClientConfig>>) = (server(), configs());
+    static PEERS: (TlsContext, Vec<Arc<ClientConfig>>) = (server(), configs());
 }
 
 fn configs() -> Vec<Arc<ClientConfig>> {
@@ -49,7 +49,7 @@ fn seal(pair: &mut Pair, plaintext: &[u8]) -> Vec<u8> {
     out
 }
 
-fn open(pair: &mut Pair, wire: &mut [u8]) -> Result<Content, OpenError> {
+fn open(pair: &mut Pair, wire: &mut [u8]) -> Result<Content, OpenRecordError> {
     match pair.established.opener.open(wire)? {
         Opened::Record { content, .. } => Ok(content),
         Opened::Partial { .. } => panic!("the record is whole"),
@@ -251,7 +251,7 @@ fn key_update_flood_is_refused_and_the_client_told() {
         let bytes = pair.established.sealer.seal_key_update(false, &mut out).unwrap();
         deliver(&mut pair.client, &out[..bytes]).unwrap();
     };
-    assert_eq!((error, error.as_str()), (OpenError::KeyUpdateFlood, "key_update_flood"));
+    assert_eq!((error, error.as_str()), (OpenRecordError::KeyUpdateFlood, "key_update_flood"));
 }
 
 #[test]
@@ -278,6 +278,6 @@ fn dropped_records_are_noticed() {
         let _lost = outgoing(&mut pair.client);
         pair.client.writer().write_all(b"two").unwrap();
         let mut wire = outgoing(&mut pair.client);
-        assert_eq!(open(&mut pair, &mut wire), Err(OpenError::BadRecordMac));
+        assert_eq!(open(&mut pair, &mut wire), Err(OpenRecordError::BadRecordMac));
     }
 }

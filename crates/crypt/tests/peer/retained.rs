@@ -1,13 +1,13 @@
 //! Connections that rustls keeps, with a rustls client.
 
 use crate::client::server;
-use fullbore_crypt::{Handshake, OpenError, Progress, Retained, RetainedError, Tls};
+use fullbore_crypt::{Handshake, OpenRecordError, Progress, Retained, RetainedError, TlsContext};
 use fullbore_tests::tls::{Offer, client, deliver, outgoing, received};
 use rustls::ClientConnection;
 use std::io::Write;
 
 /// Does a handshake. Also returns the bytes that the client sends with its last flight.
-fn connect(tls: &Tls, offer: &Offer, early: &[u8]) -> (ClientConnection, Retained, Vec<u8>) {
+fn connect(tls: &TlsContext, offer: &Offer, early: &[u8]) -> (ClientConnection, Retained, Vec<u8>) {
     let mut handshake = Handshake::retaining(tls).unwrap();
     let mut client = client(&offer.config(), "localhost");
     client.writer().write_all(early).unwrap();
@@ -90,6 +90,6 @@ fn a_forged_record_ends_it_with_an_alert() {
     let mut wire = outgoing(&mut client);
     *wire.last_mut().unwrap() ^= 1;
     let error = retained.open(&wire, &mut Vec::new());
-    assert_eq!(error, Err(RetainedError::Record(OpenError::BadRecordMac)));
+    assert_eq!(error, Err(RetainedError::Record(OpenRecordError::BadRecordMac)));
     assert!(deliver(&mut client, &owed(&mut retained)).is_err(), "the alert arrives");
 }

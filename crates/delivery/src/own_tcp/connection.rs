@@ -9,7 +9,7 @@ use std::task::{Poll, Waker};
 use tcp::Id;
 
 /// One connection, from its acceptance until its session releases it.
-pub struct Connection {
+pub struct OwnTcpConnection {
     /// Its identifier in the endpoint.
     pub id: Id,
     /// The viewer.
@@ -49,11 +49,11 @@ struct Turns {
 
 /// A place in the order in which a connection's new bytes are sent. Dropping it lets the next place go.
 pub struct Turn<'a> {
-    connection: &'a Connection,
+    connection: &'a OwnTcpConnection,
     number: u64,
 }
 
-impl Connection {
+impl OwnTcpConnection {
     /// A connection that was just accepted.
     pub fn new(id: Id, peer: SocketAddr) -> Self {
         Self {

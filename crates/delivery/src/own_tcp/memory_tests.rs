@@ -4,7 +4,7 @@
 use super::stream::Stream;
 use super::streamed::HELD_BYTES_MAX;
 use super::supply::{REST_BYTES_MAX, SUPPLIERS_MAX};
-use super::{Connection, RESTS_BYTES_MAX, Socket, Streamed};
+use super::{OwnTcpConnection, OwnTcpSocket, RESTS_BYTES_MAX, Streamed};
 use crate::outgoing::Outgoing;
 use crate::protected::Protected;
 use disk::Budget;
@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 #[test]
 fn a_connection_is_as_small_as_documented() {
-    let connection_bytes = size_of::<Connection>();
-    let channel_bytes = size_of::<Protected<Streamed, Socket>>();
+    let connection_bytes = size_of::<OwnTcpConnection>();
+    let channel_bytes = size_of::<Protected<Streamed, OwnTcpSocket>>();
     let ledger_bytes = size_of::<crypt::Ledger>();
     println!("connection {connection_bytes}, channel {channel_bytes}, ledger {ledger_bytes}");
     assert!(connection_bytes <= 304, "a connection takes {connection_bytes} bytes");

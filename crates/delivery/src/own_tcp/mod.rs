@@ -1,8 +1,8 @@
 //! Our own TCP below the sessions. The disk is inside TCP's control loop (as in Atlas: "Disk|Crypt|Net", SIGCOMM 2017).
 //!
 //! A worker on the bypass route has an [`OwnTcp`]: a TCP endpoint that holds no payload (the `tcp` crate) over one queue of a network device (the
-//! `stack` crate), and a task that passes messages between the two (`pump`). A session's connection is a [`Socket`]. The session receives requests
-//! from it, and sends by appending to its [`stream::Stream`], a list of places in files instead of bytes.
+//! `stack` crate), and a task that passes messages between the two (`pump`). A session's connection is a [`OwnTcpSocket`]. The session receives
+//! requests from it, and sends by appending to its [`stream::Stream`], a list of places in files instead of bytes.
 //!
 //! When TCP may send, it asks for a range of the stream. Suppliers (`supply`) read the records that cover it, seal them while they are in the CPU
 //! cache, hand them to the device at once and return the buffers, last in, first out. If a range was lost, TCP asks again, and all of this repeats,
@@ -25,12 +25,12 @@ pub mod stream;
 mod streamed;
 mod supply;
 
-pub use socket::Socket;
+pub use socket::OwnTcpSocket;
 pub use streamed::Streamed;
 pub use supply::suppliers;
 
 use crate::end::End;
-use connection::Connection;
+use connection::OwnTcpConnection;
 use disk::Budget;
 use in_hand::InHand;
 use reactor::{Woken, sleep};
@@ -42,7 +42,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use tcp::{Endpoint, Event, Id, Reason, Want};
+use tcp::{ByteRequest, CloseReason, Endpoint, Event, Id};
 use telemetry::{Family, Numbers};
 
 /// Limit on bytes that TCP has held back, for all connections together. A window that opens a few segments at a time makes each record leave in
@@ -82,7 +82,7 @@ pub struct Parts {
 pub struct OwnTcp {
     driver: RefCell<Driver>,
     /// Indexed by the slot of their [`Id`].
-    connections: RefCell<Vec<Option<Rc<Connection>>>>,
+    connections: RefCell<Vec<Option<Rc<OwnTcpConnection>>>>,
     jobs: RefCell<VecDeque<Job>>,
     idle_suppliers: RefCell<Vec<Waker>>,
     /// Set when something was written, read or sent since the pump last looked.
@@ -110,8 +110,8 @@ struct Count {
 
 /// A range that TCP wants.
 struct Job {
-    connection: Rc<Connection>,
-    want: Want,
+    connection: Rc<OwnTcpConnection>,
+    want: ByteRequest,
     /// Its place among the new bytes of its connection; `None` for lost ones.
     number: Option<u64>,
 }
@@ -197,7 +197,7 @@ impl OwnTcp {
     }
 
     /// Passes TCP's messages to sessions, suppliers and the device. Returns the new connections.
-    fn hand_on(self: &Rc<Self>, now: Instant) -> Vec<Socket> {
+    fn hand_on(self: &Rc<Self>, now: Instant) -> Vec<OwnTcpSocket> {
         let mut accepted = Vec::new();
         loop {
             let event = self.driver.borrow_mut().endpoint.poll_event();
@@ -214,20 +214,20 @@ impl OwnTcp {
         accepted
     }
 
-    fn accept(self: &Rc<Self>, id: Id) -> Option<Socket> {
+    fn accept(self: &Rc<Self>, id: Id) -> Option<OwnTcpSocket> {
         let endpoint = &mut self.driver.borrow_mut().endpoint;
         let (peer, _) = endpoint.addresses(id)?;
         endpoint.limit_rate(id, self.rate_bytes_per_second);
-        let connection = Rc::new(Connection::new(id, peer));
+        let connection = Rc::new(OwnTcpConnection::new(id, peer));
         let mut connections = self.connections.borrow_mut();
         if connections.len() <= id.index() {
             connections.resize(id.index() + 1, None);
         }
         connections[id.index()] = Some(Rc::clone(&connection));
-        Some(Socket::new(Rc::clone(self), connection))
+        Some(OwnTcpSocket::new(Rc::clone(self), connection))
     }
 
-    fn connection(&self, id: Id) -> Option<Rc<Connection>> {
+    fn connection(&self, id: Id) -> Option<Rc<OwnTcpConnection>> {
         let connections = self.connections.borrow();
         let found = connections.get(id.index())?.as_ref().filter(|found| found.id == id)?;
         Some(Rc::clone(found))
@@ -235,7 +235,7 @@ impl OwnTcp {
 
     fn hand_out_wants(&self, now: Instant) {
         while self.jobs.borrow().len() < JOBS_MAX {
-            let wanted = self.driver.borrow_mut().endpoint.poll_want(now);
+            let wanted = self.driver.borrow_mut().endpoint.poll_byte_request(now);
             let Some((id, want)) = wanted else { return };
             let Some(connection) = self.connection(id) else { continue };
             let number = (!want.retransmission).then(|| connection.take_number());
@@ -294,13 +294,13 @@ impl OwnTcp {
     }
 
     /// Reports to TCP that the stream is `bytes` longer.
-    fn write(&self, connection: &Connection, bytes: u64) {
+    fn write(&self, connection: &OwnTcpConnection, bytes: u64) {
         self.driver.borrow_mut().endpoint.write(Instant::now(), connection.id, bytes);
         self.kick();
     }
 
     /// Takes bytes that have arrived.
-    fn read(&self, connection: &Connection, into: &mut [u8]) -> usize {
+    fn read(&self, connection: &OwnTcpConnection, into: &mut [u8]) -> usize {
         let room = into.len();
         let bytes = self.driver.borrow_mut().endpoint.read(Instant::now(), connection.id, into);
         if bytes < room {
@@ -314,7 +314,7 @@ impl OwnTcp {
     }
 
     /// Ends the stream: nothing more will be written.
-    fn finish(&self, connection: &Connection) {
+    fn finish(&self, connection: &OwnTcpConnection) {
         if !connection.finished.replace(true) {
             self.driver.borrow_mut().endpoint.finish(Instant::now(), connection.id);
             self.kick();
@@ -322,7 +322,7 @@ impl OwnTcp {
     }
 
     /// Ends a connection at once.
-    fn end(&self, connection: &Connection, end: End) {
+    fn end(&self, connection: &OwnTcpConnection, end: End) {
         connection.end_with(end);
         self.driver.borrow_mut().endpoint.reset(Instant::now(), connection.id);
         self.kick();
@@ -330,7 +330,7 @@ impl OwnTcp {
 
     /// Releases a connection whose session is gone; its viewer no longer counts. If everything was finished, TCP completes the connection alone, as
     /// long as no other connection needs its memory. Otherwise it is reset.
-    fn let_go(&self, connection: &Connection) {
+    fn let_go(&self, connection: &OwnTcpConnection) {
         if connection.end().is_none() && !connection.finished.get() {
             self.end(connection, End::PeerClosed);
         } else if connection.end().is_none() {
@@ -342,7 +342,7 @@ impl OwnTcp {
     }
 
     /// Forgets a connection that no session uses and that owes its viewer nothing.
-    fn forget_if_done(&self, connection: &Connection) {
+    fn forget_if_done(&self, connection: &OwnTcpConnection) {
         let is_done = connection.end().is_some() || connection.is_acknowledged();
         if connection.is_let_go.get() && is_done {
             self.connections.borrow_mut()[connection.id.index()] = None;
@@ -411,7 +411,7 @@ impl OwnTcp {
     }
 }
 
-fn notice(connection: &Connection, event: Event) {
+fn notice(connection: &OwnTcpConnection, event: Event) {
     match event {
         // Handled elsewhere, or unused here: nothing here opens connections or keeps what TCP has held back.
         Event::Accepted | Event::Connected | Event::Sendable => {}
@@ -425,13 +425,15 @@ fn notice(connection: &Connection, event: Event) {
             connection.wake_session();
         }
         Event::Ended(reason) => connection.end_with(match reason {
-            Reason::Closed | Reason::ResetByUs | Reason::NeverFinished | Reason::Evicted => {
-                End::PeerClosed
-            }
-            Reason::Stalled => End::SendTimeout,
-            Reason::ResetByPeer | Reason::Silent | Reason::Unreachable | Reason::Refused => {
-                End::PeerReset
-            }
+            CloseReason::Closed
+            | CloseReason::ResetByUs
+            | CloseReason::NeverFinished
+            | CloseReason::Evicted => End::PeerClosed,
+            CloseReason::Stalled => End::SendTimeout,
+            CloseReason::ResetByPeer
+            | CloseReason::Silent
+            | CloseReason::Unreachable
+            | CloseReason::Refused => End::PeerReset,
         }),
     }
 }

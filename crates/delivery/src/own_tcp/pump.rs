@@ -1,6 +1,6 @@
 //! The main loop of our own TCP: from the device to TCP, and from TCP to sessions, suppliers and the device.
 
-use super::{OwnTcp, Socket};
+use super::{OwnTcp, OwnTcpSocket};
 use reactor::op::{self, Op};
 use reactor::{Fd, sleep_until, spawn, yield_now};
 use std::future::{Future, poll_fn};
@@ -48,7 +48,7 @@ impl OwnTcp {
     ///
     /// # Errors
     /// If the device is gone. Every connection has ended then.
-    pub async fn run(self: Rc<Self>, welcome: impl Fn(Socket)) -> io::Result<()> {
+    pub async fn run(self: Rc<Self>, welcome: impl Fn(OwnTcpSocket)) -> io::Result<()> {
         let listening = Rc::clone(&self).listen_to_others();
         // If it fails, routers' reports that reach other workers are lost, and TCP learns from losses instead.
         spawn(async move { drop(listening.await) });
@@ -57,7 +57,7 @@ impl OwnTcp {
         ran
     }
 
-    async fn turn_by_turn(self: &Rc<Self>, welcome: impl Fn(Socket)) -> io::Result<()> {
+    async fn turn_by_turn(self: &Rc<Self>, welcome: impl Fn(OwnTcpSocket)) -> io::Result<()> {
         let (device, news) = self.descriptors()?;
         let (mut device, mut news) = (Source::new(device), news.map(Source::new));
         let mut why = Why { frames: true, news: news.is_some() };

@@ -1,6 +1,6 @@
 //! A session's end of a connection over our own TCP.
 
-use super::connection::Connection;
+use super::connection::OwnTcpConnection;
 use super::{OwnTcp, Streamed};
 use crate::carrier::{Carrier, Protection};
 use crate::channel::Channel;
@@ -14,14 +14,14 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// One connection, as a session sees it. Dropping it ends the connection: in an orderly way if everything was sent and acknowledged, else by a reset.
-pub struct Socket {
+pub struct OwnTcpSocket {
     own_tcp: Rc<OwnTcp>,
-    connection: Rc<Connection>,
+    connection: Rc<OwnTcpConnection>,
 }
 
-impl Socket {
+impl OwnTcpSocket {
     /// A session's end of `connection`.
-    pub(super) fn new(own_tcp: Rc<OwnTcp>, connection: Rc<Connection>) -> Self {
+    pub(super) fn new(own_tcp: Rc<OwnTcp>, connection: Rc<OwnTcpConnection>) -> Self {
         Self { own_tcp, connection }
     }
 
@@ -31,7 +31,7 @@ impl Socket {
     }
 
     /// The state it shares with the stack.
-    pub fn connection(&self) -> &Connection {
+    pub fn connection(&self) -> &OwnTcpConnection {
         &self.connection
     }
 
@@ -55,7 +55,7 @@ impl Socket {
     }
 }
 
-impl Carrier for Socket {
+impl Carrier for OwnTcpSocket {
     fn receive(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
         match self.own_tcp.read(&self.connection, into) {
             0 if self.connection.peer_finished.get() => Ok(Some(0)),
@@ -112,7 +112,7 @@ impl Carrier for Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for OwnTcpSocket {
     fn drop(&mut self) {
         self.own_tcp.let_go(&self.connection);
     }

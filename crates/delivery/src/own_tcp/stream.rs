@@ -5,7 +5,7 @@ use crate::end::End;
 use crate::outgoing::Outgoing;
 use crate::records::{self, MadeRecords};
 use crypt::{Alert, CONTROL_RECORD_BYTES_MAX, Ledger, PLAINTEXT_MAX};
-use disk::Share;
+use disk::BudgetShare;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ pub struct Stream {
     /// Copies of bytes that were sent and are not acknowledged, if they are kept after all (`--off reread`).
     copies: VecDeque<Copied>,
     /// The few bytes that were made and not sent: TCP asks for them next. Their share is part of a budget for all viewers.
-    rest: Option<(Copied, Share)>,
+    rest: Option<(Copied, BudgetShare)>,
 }
 
 /// A part of the stream as it was sent.
@@ -131,7 +131,7 @@ impl Stream {
     }
 
     /// Keeps the bytes that were made and not sent, from `start` on, because TCP asks for them next.
-    pub fn keep_rest(&mut self, start: u64, bytes: Rc<[u8]>, share: Share) {
+    pub fn keep_rest(&mut self, start: u64, bytes: Rc<[u8]>, share: BudgetShare) {
         let stream = start..start + bytes.len() as u64;
         self.rest = Some((Copied { stream, bytes }, share));
     }
@@ -204,13 +204,13 @@ impl Stream {
 mod tests {
     use super::*;
     use crypt::client::{ClientHandshake, ClientOptions, ClientTls, Trust};
-    use crypt::{Handshake, Progress, Tls, TlsOptions, Versions};
+    use crypt::{Handshake, Progress, TlsContext, TlsOptions, TlsVersions};
 
     /// The ledger after a handshake.
     fn ledger() -> Ledger {
         let state = tempfile::tempdir().unwrap();
-        let options = TlsOptions { versions: Versions::Tls13, ..TlsOptions::new(state.path()) };
-        let mut server = Handshake::new(&Tls::load(options).unwrap()).unwrap();
+        let options = TlsOptions { versions: TlsVersions::Tls13, ..TlsOptions::new(state.path()) };
+        let mut server = Handshake::new(&TlsContext::load(options).unwrap()).unwrap();
         let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
         let tls = ClientTls::load(&options).unwrap();
         let mut client = ClientHandshake::new(&tls, "localhost").unwrap();

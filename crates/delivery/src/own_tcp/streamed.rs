@@ -5,7 +5,7 @@
 //! response is laid out in parts ([`PART_BYTES`]). Bytes that the viewer sends meanwhile are read ([`crate::inbound`]), so that new keys can come
 //! between two parts. What the viewer has not acknowledged by then stays in the stream, as places in files.
 
-use super::Socket;
+use super::OwnTcpSocket;
 use super::stream::Stream;
 use crate::carrier::Protection;
 use crate::end::End;
@@ -44,7 +44,11 @@ impl Streamed {
     ///
     /// # Panics
     /// If the library was to keep the connection, which the configuration excludes.
-    pub(super) fn new(link: &Link<Socket>, protection: Protection, sealed_input: Vec<u8>) -> Self {
+    pub(super) fn new(
+        link: &Link<OwnTcpSocket>,
+        protection: Protection,
+        sealed_input: Vec<u8>,
+    ) -> Self {
         let receive_half = match protection {
             Protection::None => None,
             Protection::Keys(established) => {
@@ -62,12 +66,12 @@ impl Streamed {
     }
 
     /// Returns the connection's end as an error, if it has ended.
-    fn check(&self, link: &Link<Socket>) -> Result<(), End> {
+    fn check(&self, link: &Link<OwnTcpSocket>) -> Result<(), End> {
         link.socket.connection().end().map_or(Ok(()), Err)
     }
 
     /// Changes our keys. Nothing waits here, so nothing can come between the keys and the message about them.
-    fn update_key(&mut self, link: &Link<Socket>) -> Result<(), End> {
+    fn update_key(&mut self, link: &Link<OwnTcpSocket>) -> Result<(), End> {
         append(link, Stream::update_key)?;
         link.resources.numbers.key_updates_sent_total.add(1);
         if let Some(half) = &mut self.receive_half {
@@ -78,7 +82,7 @@ impl Streamed {
 
     /// Between parts of a response: ends the connection if the viewer broke the protocol, and changes our keys if the viewer requested that and the
     /// last change is acknowledged.
-    fn before_part(&mut self, link: &Link<Socket>) -> Result<(), End> {
+    fn before_part(&mut self, link: &Link<OwnTcpSocket>) -> Result<(), End> {
         if let Some(half) = &mut self.receive_half {
             half.check()?;
             half.allow_key_update();
@@ -89,7 +93,7 @@ impl Streamed {
     /// Waits until no more than `left_max` bytes are unsent, counts what was sent, and reads what arrives meanwhile.
     async fn leave(
         &mut self,
-        link: &Link<Socket>,
+        link: &Link<OwnTcpSocket>,
         unsent: &mut Unsent,
         left_max: u64,
         input: &mut Vec<u8>,
@@ -109,7 +113,7 @@ impl Streamed {
 
     /// Waits until enough is acknowledged that little is held for the viewer, and gives the viewer the new keys that it requested. Only one change of
     /// keys is in flight at a time: the next one waits until the last one is acknowledged.
-    async fn make_room(&mut self, link: &Link<Socket>) -> Result<(), End> {
+    async fn make_room(&mut self, link: &Link<OwnTcpSocket>) -> Result<(), End> {
         await_acknowledged(link, |stream| stream.held_bytes() <= HELD_BYTES_MAX).await?;
         if self.owes_keys() {
             await_acknowledged(link, |stream| !stream.has_former_keys()).await?;
@@ -119,8 +123,8 @@ impl Streamed {
     }
 }
 
-impl Sealing<Socket> for Streamed {
-    fn open(&mut self, link: &Link<Socket>, input: &mut Vec<u8>) -> Result<(), End> {
+impl Sealing<OwnTcpSocket> for Streamed {
+    fn open(&mut self, link: &Link<OwnTcpSocket>, input: &mut Vec<u8>) -> Result<(), End> {
         match &mut self.receive_half {
             Some(half) => Ok(half.open(input, &link.resources.numbers)?),
             None => Ok(()),
@@ -138,17 +142,17 @@ impl Sealing<Socket> for Streamed {
         self.receive_half.as_ref().is_some_and(|half| half.peer_finished)
     }
 
-    fn owes(&self, link: &Link<Socket>) -> bool {
+    fn owes(&self, link: &Link<OwnTcpSocket>) -> bool {
         self.owes_keys() && !stream(link, Stream::has_former_keys)
     }
 
-    async fn give(&mut self, link: &mut Link<Socket>) -> Result<(), End> {
+    async fn give(&mut self, link: &mut Link<OwnTcpSocket>) -> Result<(), End> {
         self.update_key(link)
     }
 
     async fn send(
         &mut self,
-        link: &mut Link<Socket>,
+        link: &mut Link<OwnTcpSocket>,
         outgoing: &Rc<Outgoing>,
         input: &mut Vec<u8>,
     ) -> Result<(), End> {
@@ -177,18 +181,18 @@ impl Sealing<Socket> for Streamed {
         Ok(())
     }
 
-    fn say(&mut self, link: &Link<Socket>, alerts: &[Alert]) {
+    fn say(&mut self, link: &Link<OwnTcpSocket>, alerts: &[Alert]) {
         for alert in alerts {
             append(link, |stream| stream.alert(*alert));
         }
     }
 
     /// Waits, after the sending side was closed, until the viewer has everything, because the bytes exist nowhere else.
-    async fn settle(&mut self, link: &Link<Socket>) -> Result<(), End> {
+    async fn settle(&mut self, link: &Link<OwnTcpSocket>) -> Result<(), End> {
         let connection = link.socket.connection();
         loop {
             let before = connection.progress();
-            let deadline = Instant::now() + link.resources.patience.send;
+            let deadline = Instant::now() + link.resources.timeouts.send;
             let all = connection.changed(|| connection.is_acknowledged());
             let waited = timeout_at(deadline, all).await;
             if let Some(end) = connection.end() {
@@ -205,7 +209,7 @@ impl Sealing<Socket> for Streamed {
 }
 
 /// Appends to the stream by `change`, and reports the new length to TCP.
-fn append<R>(link: &Link<Socket>, change: impl FnOnce(&mut Stream) -> R) -> R {
+fn append<R>(link: &Link<OwnTcpSocket>, change: impl FnOnce(&mut Stream) -> R) -> R {
     let mut stream = link.socket.connection().stream.borrow_mut();
     let end_before = stream.end();
     let result = change(&mut stream);
@@ -215,7 +219,7 @@ fn append<R>(link: &Link<Socket>, change: impl FnOnce(&mut Stream) -> R) -> R {
 }
 
 /// Passes the stream to `ask`.
-fn stream<R>(link: &Link<Socket>, ask: impl FnOnce(&Stream) -> R) -> R {
+fn stream<R>(link: &Link<OwnTcpSocket>, ask: impl FnOnce(&Stream) -> R) -> R {
     ask(&link.socket.connection().stream.borrow())
 }
 
@@ -248,7 +252,7 @@ impl Unsent {
     }
 
     /// Counts the sent bytes.
-    fn count(&mut self, link: &Link<Socket>) {
+    fn count(&mut self, link: &Link<OwnTcpSocket>) {
         let Range { start, end } = self.stream;
         let sent_below = link.socket.connection().progress().0.clamp(start, end);
         if sent_below == start {
@@ -270,13 +274,13 @@ impl Unsent {
 /// # Errors
 /// [`End::SendTimeout`] if there was no progress for too long; those of `inbound`.
 async fn await_sent_below(
-    link: &Link<Socket>,
+    link: &Link<OwnTcpSocket>,
     offset: u64,
-    inbound: &mut impl Inbound<Socket>,
+    inbound: &mut impl Inbound<OwnTcpSocket>,
 ) -> Result<(), End> {
     let connection = link.socket.connection();
     let mut progress = connection.progress();
-    let mut deadline = Instant::now() + link.resources.patience.send;
+    let mut deadline = Instant::now() + link.resources.timeouts.send;
     while progress.0 < offset {
         let reads = inbound.reads();
         let waited = timeout_at(deadline, connection.all_sent_below(offset, reads)).await;
@@ -289,7 +293,7 @@ async fn await_sent_below(
         // Bytes from the viewer are no progress.
         if connection.progress() != progress {
             progress = connection.progress();
-            deadline = Instant::now() + link.resources.patience.send;
+            deadline = Instant::now() + link.resources.timeouts.send;
         } else if waited.is_err() {
             return Err(End::SendTimeout);
         }
@@ -302,13 +306,13 @@ async fn await_sent_below(
 /// # Errors
 /// [`End::SendTimeout`] if there was no progress for too long.
 async fn await_acknowledged(
-    link: &Link<Socket>,
+    link: &Link<OwnTcpSocket>,
     is_enough: impl Fn(&Stream) -> bool,
 ) -> Result<(), End> {
     let connection = link.socket.connection();
     while !stream(link, &is_enough) {
         let before = connection.progress();
-        let deadline = Instant::now() + link.resources.patience.send;
+        let deadline = Instant::now() + link.resources.timeouts.send;
         let waited = timeout_at(deadline, connection.acknowledged_until(&is_enough)).await;
         if let Some(end) = connection.end() {
             return Err(end);

@@ -7,7 +7,7 @@
 //! buffers of both kinds than suppliers, so no supplier waits for another's buffer. A device may keep buffers a little longer, until it has read
 //! them.
 
-use super::connection::Connection;
+use super::connection::OwnTcpConnection;
 use super::in_hand::{Bytes, InHand};
 use super::layout::{MadeFrom, Part};
 use super::{Job, OwnTcp};
@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
-use tcp::{Want, Withheld};
+use tcp::{ByteRequest, Withheld};
 use telemetry::Family;
 
 /// How many parts are prepared at once; the last may be part of a file. The rest follows with the next want.
@@ -92,8 +92,8 @@ impl OwnTcp {
     async fn bring(
         &self,
         resources: &Rc<Resources>,
-        connection: &Connection,
-        want: &Want,
+        connection: &OwnTcpConnection,
+        want: &ByteRequest,
         from: u64,
     ) -> Result<Load, End> {
         let range = from..want.range.end.max(from);
@@ -123,8 +123,8 @@ impl OwnTcp {
     async fn send(
         &self,
         resources: &Rc<Resources>,
-        connection: &Connection,
-        want: &Want,
+        connection: &OwnTcpConnection,
+        want: &ByteRequest,
         mut load: Load,
         in_hand: &mut InHand,
     ) -> Result<(), End> {
@@ -156,7 +156,7 @@ impl OwnTcp {
         let mut range = in_hand.range();
         range.start = range.start.max(want.range.start);
         range.end = range.end.min(want.range.end);
-        if !resources.tactics.rereads && !want.retransmission {
+        if !resources.features.rereads && !want.retransmission {
             let mut stream = connection.stream.borrow_mut();
             stream.copy(range.clone(), |uncopied| self.copy_to_keep(uncopied, in_hand));
         }
@@ -175,7 +175,7 @@ impl OwnTcp {
 
     /// Keeps what TCP held back, if it is little. Otherwise a window that ends within a record would make that record be read and sealed twice, and
     /// so would a rate that releases bytes little by little.
-    fn keep_rest(&self, connection: &Connection, rest: Range<u64>, in_hand: &InHand) {
+    fn keep_rest(&self, connection: &OwnTcpConnection, rest: Range<u64>, in_hand: &InHand) {
         let bytes = rest.end - rest.start;
         if bytes == 0 || bytes > REST_BYTES_MAX || connection.end().is_some() {
             return;
@@ -198,8 +198,8 @@ impl OwnTcp {
     /// Sends as much of `range` as TCP allows now. Returns where it stopped, and why.
     async fn send_in_hand(
         &self,
-        connection: &Connection,
-        want: &Want,
+        connection: &OwnTcpConnection,
+        want: &ByteRequest,
         range: Range<u64>,
         in_hand: &InHand,
     ) -> (u64, Option<&'static str>) {
@@ -227,14 +227,14 @@ impl OwnTcp {
 
 /// The start of the first record of a want, or that record's end if it begins before the want. The supplier that makes a record keeps the bytes that
 /// it does not send.
-fn next_record(connection: &Connection, want: &Want) -> u64 {
+fn next_record(connection: &OwnTcpConnection, want: &ByteRequest) -> u64 {
     let start = want.range.start;
     let part = connection.stream.borrow().part(&(start..start + 1), PLAINTEXT_MAX);
     part.filter(|part| part.stream.start < start).map_or(start, |part| part.stream.end)
 }
 
 /// Puts the kept bytes of the previous record before the parts that were read. If they were not kept, nothing remains to send.
-fn complete(connection: &Connection, want: &Want, load: &mut Load) {
+fn complete(connection: &OwnTcpConnection, want: &ByteRequest, load: &mut Load) {
     let start = want.range.start;
     if load.parts.first().is_some_and(|first| first.stream.start <= start) {
         return;
@@ -249,7 +249,7 @@ fn complete(connection: &Connection, want: &Want, load: &mut Load) {
 }
 
 /// The parts that make the bytes of a range: at most one from a file, which comes last, and no more than a buffer holds.
-fn load_of(resources: &Resources, connection: &Connection, range: &Range<u64>) -> Vec<Part> {
+fn load_of(resources: &Resources, connection: &OwnTcpConnection, range: &Range<u64>) -> Vec<Part> {
     let stream = connection.stream.borrow();
     let mut parts: Vec<Part> = Vec::new();
     let mut room = resources.reader.window_bytes_max();
@@ -297,7 +297,7 @@ fn needs_buffer(load: &Load) -> bool {
 /// Makes the bytes of every part. Records are sealed into `buffer`; everything else stays in place.
 fn make(
     resources: &Resources,
-    connection: &Connection,
+    connection: &OwnTcpConnection,
     load: Load,
     mut buffer: Option<Buffer>,
     in_hand: &mut InHand,

@@ -3,16 +3,16 @@
 //! A sealing reads the response, seals it or has it sealed, and passes it to its carrier. It also opens what arrives. A NIC's sealing is the
 //! kernel's: the kernel passes the keys on. A new sealing is another implementation of [`Sealing`] and another variant of [`crate::Channel`].
 
-mod by_kernel;
-mod by_library;
-mod by_us;
-mod unsealed;
+mod kernel_tls;
+mod plaintext;
+mod rustls_tls;
+mod user_tls;
 
-pub use by_kernel::ByKernel;
-pub(crate) use by_kernel::KernelHalves;
-pub use by_library::ByLibrary;
-pub use by_us::ByUs;
-pub use unsealed::Unsealed;
+pub(crate) use kernel_tls::KernelHalves;
+pub use kernel_tls::KernelTls;
+pub use plaintext::Plaintext;
+pub use rustls_tls::RustlsTls;
+pub use user_tls::UserTls;
 
 use crate::ahead::Ahead;
 use crate::end::End;

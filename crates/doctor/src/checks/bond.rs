@@ -1,6 +1,6 @@
 //! Bonds: whether all their cards carry traffic (kernel documentation: networking/bonding).
 
-use super::card::fault;
+use super::nic::fault;
 use crate::finding::Cost;
 use crate::source;
 use crate::visit::Visit;

@@ -1,7 +1,6 @@
 //! The checks, one file for each idea. Each reads through a [`Visit`] and adds its findings.
 
 mod bond;
-pub(crate) mod card;
 mod clock;
 mod cpu;
 mod dimms;
@@ -12,6 +11,7 @@ mod limits;
 mod link;
 mod memory;
 mod mitigations;
+pub(crate) mod nic;
 mod node_links;
 mod nvme;
 mod pacing;
@@ -39,7 +39,7 @@ pub(crate) const ALL: [fn(&mut Visit<'_>); 20] = [
     nvme::check,
     disk_health::check,
     filesystem::check,
-    card::check,
+    nic::check,
     queues::check,
     bond::check,
     cpu::check,

@@ -1,6 +1,6 @@
 //! Congestion control, and the queues that spread packets over time: BBR needs fq below it.
 
-use super::card::{fault, physical};
+use super::nic::{fault, physical};
 use crate::finding::{Area, Cost, Finding};
 use crate::source;
 use crate::visit::Visit;
@@ -16,7 +16,7 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
     match control.as_str() {
         "bbr" => {
             pacing(visit);
-            cards(visit);
+            nics(visit);
         }
         "reno" => visit.found(Finding::of_machine(
             Area::Kernel,
@@ -45,19 +45,19 @@ fn pacing(visit: &mut Visit<'_>) {
 }
 
 /// A card keeps the queue that it came up with, whatever the default is now.
-fn cards(visit: &mut Visit<'_>) {
-    for card in physical(visit) {
+fn nics(visit: &mut Visit<'_>) {
+    for nic in physical(visit) {
         // A failed query was reported before.
-        let Ok(settings) = visit.evidence.ethtool.settings(&card) else { continue };
+        let Ok(settings) = visit.evidence.ethtool.settings(&nic) else { continue };
         let Some(kinds) = settings.queueing else {
-            visit.unknown("queueing of network cards", "the kernel does not report it", &card);
+            visit.unknown("queueing of network cards", "the kernel does not report it", &nic);
             continue;
         };
         let Some(kind) = kinds.iter().find(|kind| WITHOUT_PACING.contains(&kind.as_str())) else {
             continue;
         };
         visit.found(fault(
-            &card,
+            &nic,
             "queueing",
             [format!("bbr without fq: packets wait in {kind}"), "fq".into()],
             timers(),

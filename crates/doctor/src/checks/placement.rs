@@ -24,13 +24,13 @@ pub(crate) fn check(visit: &mut Visit<'_>) {
         return;
     }
     let of = |kind| devices.iter().filter(|device| device.kind == kind).collect::<Vec<_>>();
-    let (disks, cards) = (of(Kind::Disk), of(Kind::Card));
+    let (disks, nics) = (of(Kind::Disk), of(Kind::Card));
     let on = |devices: &[&PciDevice]| {
         let on = |node: &u32| devices.iter().filter(|device| device.node == Some(*node)).count();
         nodes.iter().map(on).collect::<Vec<_>>()
     };
     uneven_disks(visit, &on(&disks));
-    cards_on_some(visit, &on(&cards));
+    nics_on_some(visit, &on(&nics));
     for node in &nodes {
         let disks: Vec<_> = disks.iter().filter(|disk| disk.node == Some(*node)).copied().collect();
         root_complexes(visit, *node, &disks, &devices);
@@ -77,7 +77,7 @@ fn uneven_disks(visit: &mut Visit<'_>, counts: &[usize]) {
     });
 }
 
-fn cards_on_some(visit: &mut Visit<'_>, counts: &[usize]) {
+fn nics_on_some(visit: &mut Visit<'_>, counts: &[usize]) {
     let with = counts.iter().filter(|count| **count > 0).count();
     if with == 0 || with == counts.len() {
         return;

@@ -1,29 +1,29 @@
 //! The queues of network cards: their number, the CPUs that they interrupt, and how packets are spread over them.
 
-use super::card::{fault, physical};
+use super::nic::{fault, physical};
 use crate::finding::Cost;
 use crate::visit::Visit;
-use machine::ethtool::{CardSettings, QueueCounts};
+use machine::ethtool::{NicSettings, QueueCounts};
 
 pub(crate) fn check(visit: &mut Visit<'_>) {
-    for card in physical(visit) {
-        interrupts(visit, &card);
-        sending(visit, &card);
+    for nic in physical(visit) {
+        interrupts(visit, &nic);
+        sending(visit, &nic);
         // A failed query was reported before.
-        let Ok(settings) = visit.evidence.ethtool.settings(&card) else { continue };
+        let Ok(settings) = visit.evidence.ethtool.settings(&nic) else { continue };
         let Some(channels) = settings.channels else {
-            visit.unknown("queues of network cards", "its driver does not report them", &card);
+            visit.unknown("queues of network cards", "its driver does not report them", &nic);
             continue;
         };
-        count(visit, &card, channels);
-        spread(visit, &card, channels, &settings);
+        count(visit, &nic, channels);
+        spread(visit, &nic, channels, &settings);
     }
 }
 
 /// The card's own node with its CPUs; on a machine with one node, all CPUs. `None` if it is unknown.
-fn cpus_beside(visit: &Visit<'_>, card: &str) -> Option<(u32, Vec<u32>)> {
-    let cards = visit.topology.cards();
-    let node = cards.into_iter().find(|known| known.name == card)?.node;
+fn cpus_beside(visit: &Visit<'_>, nic: &str) -> Option<(u32, Vec<u32>)> {
+    let nics = visit.topology.nics();
+    let node = nics.into_iter().find(|known| known.name == nic)?.node;
     let mut nodes = visit.topology.nodes().into_iter();
     let own = match node {
         Some(node) => nodes.find(|(number, _)| *number == node),
@@ -33,8 +33,8 @@ fn cpus_beside(visit: &Visit<'_>, card: &str) -> Option<(u32, Vec<u32>)> {
     own.filter(|(_, cpus)| !cpus.is_empty())
 }
 
-fn count(visit: &mut Visit<'_>, card: &str, channels: QueueCounts) {
-    let Some((_, cpus)) = cpus_beside(visit, card) else { return };
+fn count(visit: &mut Visit<'_>, nic: &str, channels: QueueCounts) {
+    let Some((_, cpus)) = cpus_beside(visit, nic) else { return };
     let wanted = channels.receive_max.min(u32::try_from(cpus.len()).unwrap_or(u32::MAX));
     let QueueCounts { receive, .. } = channels;
     // Drivers keep some queues back, and hyper-threads do well with half.
@@ -42,7 +42,7 @@ fn count(visit: &mut Visit<'_>, card: &str, channels: QueueCounts) {
         return;
     }
     visit.found(fault(
-        card,
+        nic,
         "channels",
         [format!("{receive} queues for {} CPUs on its node", cpus.len()), wanted.to_string()],
         Cost::unmeasured(format!(
@@ -53,7 +53,7 @@ fn count(visit: &mut Visit<'_>, card: &str, channels: QueueCounts) {
 }
 
 /// The table has an entry for each of 128 or more hashes; a queue without one receives nothing.
-fn spread(visit: &mut Visit<'_>, card: &str, channels: QueueCounts, settings: &CardSettings) {
+fn spread(visit: &mut Visit<'_>, nic: &str, channels: QueueCounts, settings: &NicSettings) {
     let Some(table) = settings.spread.as_ref().filter(|table| !table.is_empty()) else { return };
     let uses = |queue: u32| table.iter().filter(|entry| **entry == queue).count();
     let highest = channels.receive.min(u32::try_from(table.len()).unwrap_or(u32::MAX));
@@ -64,7 +64,7 @@ fn spread(visit: &mut Visit<'_>, card: &str, channels: QueueCounts, settings: &C
     }
     let idle = uses.iter().filter(|uses| **uses == 0).count();
     visit.found(fault(
-        card,
+        nic,
         "rss",
         [
             format!(
@@ -81,23 +81,23 @@ fn spread(visit: &mut Visit<'_>, card: &str, channels: QueueCounts, settings: &C
     ));
 }
 
-fn interrupts(visit: &mut Visit<'_>, card: &str) {
+fn interrupts(visit: &mut Visit<'_>, nic: &str) {
     if visit.topology.nodes().len() < 2 {
         return;
     }
-    let Some((node, cpus)) = cpus_beside(visit, card) else { return };
-    let interrupts = visit.topology.interrupts(card);
-    let is_away = |of: &&machine::CardInterrupt| !of.cpus.iter().any(|cpu| cpus.contains(cpu));
+    let Some((node, cpus)) = cpus_beside(visit, nic) else { return };
+    let interrupts = visit.topology.interrupts(nic);
+    let is_away = |of: &&machine::NicInterrupt| !of.cpus.iter().any(|cpu| cpus.contains(cpu));
     let away = interrupts.iter().filter(is_away).count();
     if interrupts.is_empty() {
-        visit.unknown("interrupts of network cards", "the kernel does not report them", card);
+        visit.unknown("interrupts of network cards", "the kernel does not report them", nic);
     }
     // One or two are for the card's own events.
     if 2 * away <= interrupts.len() {
         return;
     }
     visit.found(fault(
-        card,
+        nic,
         "interrupts-elsewhere",
         [
             format!("{away} of {} interrupts go to CPUs of other nodes than its own, {node}", interrupts.len()),
@@ -112,8 +112,8 @@ fn interrupts(visit: &mut Visit<'_>, card: &str) {
 }
 
 /// The CPUs that send by each queue (XPS): a mask of CPUs in hexadecimal per queue.
-fn sending(visit: &mut Visit<'_>, card: &str) {
-    let folder = format!("sys/class/net/{card}/queues");
+fn sending(visit: &mut Visit<'_>, nic: &str) {
+    let folder = format!("sys/class/net/{nic}/queues");
     let queues: Vec<_> =
         visit.tree.names(&folder).into_iter().filter(|name| name.starts_with("tx-")).collect();
     if queues.len() < 2 {
@@ -131,7 +131,7 @@ fn sending(visit: &mut Visit<'_>, card: &str) {
         }
     }
     visit.found(fault(
-        card,
+        nic,
         "xps",
         [
             format!("no CPU has a queue of its own among {} for sending", queues.len()),

@@ -2,7 +2,7 @@
 
 use fullbore_doctor::{Diagnosis, Evidence, Finding, NodeRate, TriedFilesystem, examine};
 use machine::ethtool::{
-    CardFeatures, CardSettings, Coalescing, Ethtool, FirmwareVersion, PauseFrames, QueueCounts,
+    Coalescing, Ethtool, FirmwareVersion, NicFeatures, NicSettings, PauseFrames, QueueCounts,
     RingSizes,
 };
 use machine::{DiskLogs, LinkQuestion, SocketLinks};
@@ -34,7 +34,7 @@ pub(crate) struct Sample {
     pub(crate) files: BTreeMap<String, Vec<u8>>,
     symlinks: BTreeMap<String, String>,
     /// The settings of each card; none if the kernel cannot be queried.
-    pub(crate) cards: Option<BTreeMap<String, CardSettings>>,
+    pub(crate) cards: Option<BTreeMap<String, NicSettings>>,
     /// The health log of each disk.
     pub(crate) logs: BTreeMap<String, Vec<u8>>,
     /// The rates at which nodes copy each other's memory.
@@ -104,7 +104,7 @@ impl Sample {
     }
 
     /// Changes the settings of the first card.
-    pub(crate) fn card_is(&mut self, change: impl FnOnce(&mut CardSettings)) {
+    pub(crate) fn card_is(&mut self, change: impl FnOnce(&mut NicSettings)) {
         change(self.cards.as_mut().unwrap().get_mut("eth0").unwrap());
     }
 
@@ -410,13 +410,13 @@ fn made(root: &Path, path: &str) -> PathBuf {
     path
 }
 
-fn settings() -> CardSettings {
+fn settings() -> NicSettings {
     let names = ["tx-tcp-segmentation", "tx-scatter-gather", "rx-gro"];
     let names: BTreeSet<_> = names.map(str::to_owned).into();
-    CardSettings {
+    NicSettings {
         rings: Some(RingSizes { receive: 1024, receive_max: 8192, send: 1024, send_max: 8192 }),
         channels: Some(QueueCounts { receive: 4, receive_max: 8 }),
-        features: Some(CardFeatures { switchable: names.clone(), on: names }),
+        features: Some(NicFeatures { switchable: names.clone(), on: names }),
         coalescing: Some(Coalescing { receive_us: 8, is_adaptive: true }),
         pause: Some(PauseFrames::default()),
         spread: Some((0..128).map(|entry| entry % 4).collect()),
@@ -430,7 +430,7 @@ fn settings() -> CardSettings {
 }
 
 impl Ethtool for Sample {
-    fn settings(&self, card: &str) -> io::Result<CardSettings> {
+    fn settings(&self, card: &str) -> io::Result<NicSettings> {
         let cards = self.cards.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Ok(cards.get(card).cloned().unwrap_or_default())
     }

@@ -1,6 +1,6 @@
 //! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
-use super::slots::{Slot, Want};
+use super::slots::{RequestPurpose, Slot};
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, Described, EdgeTold, OBJECT_BYTES_MAX, Trouble};
 use crate::origin::{Found, Refused, Verdict};
@@ -68,9 +68,10 @@ impl Helper {
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let range = start..start + BLOCK_BYTES;
         let etag = known.as_ref().map(|object| object.etag.as_str());
-        let want = if known.is_some() { Want::Revalidation } else { Want::New };
+        let purpose =
+            if known.is_some() { RequestPurpose::Revalidation } else { RequestPurpose::New };
         let ask = || self.origin.look(path, range.clone(), etag);
-        let asked = self.try_again_with_slot(want, ask).await;
+        let asked = self.try_again_with_slot(purpose, ask).await;
         let (why, said) = match asked {
             Ok((Verdict::Found(found), slot)) => {
                 let answer = self.found(path, *found, known).await?;
@@ -115,7 +116,7 @@ impl Helper {
             }
             self.end(&known, Trouble::Changed);
         }
-        let bytes_max = self.room().bytes_max().min(OBJECT_BYTES_MAX);
+        let bytes_max = self.space().bytes_max().min(OBJECT_BYTES_MAX);
         if found.size > bytes_max {
             let said = format!("{path}: its {} bytes are more than the cache has", found.size);
             return Err((Trouble::TooLarge, said));
@@ -130,7 +131,7 @@ impl Helper {
         // Before the object becomes visible: requests for these blocks are answered from this body.
         let blocks = found.range.start / BLOCK_BYTES..found.range.end.div_ceil(BLOCK_BYTES);
         object.take(blocks.clone());
-        self.room().begin(object.number, &object.path, OBJECT_BYTES, Instant::now());
+        self.space().begin(object.number, &object.path, OBJECT_BYTES, Instant::now());
         self.known().add(Arc::clone(&object));
         Ok(Answer { body: Some((found, blocks)), ..Answer::of(object) })
     }

@@ -1,6 +1,6 @@
 //! Fetches blocks: each once, for all viewers that want it.
 
-use super::slots::{Slot, Want};
+use super::slots::{RequestPurpose, Slot};
 use super::{Helper, shortened};
 use crate::contract::{BLOCK_BYTES, EdgeTold, Trouble};
 use crate::origin::{Found, Refused, broken};
@@ -101,7 +101,7 @@ impl Helper {
         run: &Range<u64>,
         done_to: &mut u64,
     ) -> Result<(), Refused> {
-        let _slot = self.slots.take(Want::Blocks(object.number)).await;
+        let _slot = self.slots.take(RequestPurpose::Blocks(object.number)).await;
         let found = self.origin.bring(&object.path, object.bytes_of(run), &object.etag).await?;
         if found.terms.etag != object.etag || found.size != object.size {
             let said =
@@ -203,21 +203,21 @@ impl Helper {
     /// should get the reason soon.
     pub(super) async fn try_again<T, F: Future<Output = Result<T, Refused>>>(
         &self,
-        want: Want,
+        purpose: RequestPurpose,
         ask: impl Fn() -> F,
     ) -> Result<T, Refused> {
-        self.try_again_with_slot(want, ask).await.map(|(answer, _)| answer)
+        self.try_again_with_slot(purpose, ask).await.map(|(answer, _)| answer)
     }
 
     /// Like [`Self::try_again`]. Returns the slot as well: keep it until the body has been read.
     pub(super) async fn try_again_with_slot<T, F: Future<Output = Result<T, Refused>>>(
         &self,
-        want: Want,
+        purpose: RequestPurpose,
         ask: impl Fn() -> F,
     ) -> Result<(T, Slot), Refused> {
         let mut tries = 1;
         loop {
-            let slot = self.slots.take(want).await;
+            let slot = self.slots.take(purpose).await;
             let asked = ask().await;
             match asked {
                 Err((why, _)) if why != Trouble::TimedOut && tries < why.tries() => {

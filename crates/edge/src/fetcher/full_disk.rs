@@ -103,11 +103,11 @@ impl Helper {
     /// Evicts the coldest objects, enough for all waiting tasks. Returns whether there were any.
     fn evict_for_disk(&self) -> bool {
         let now = std::time::Instant::now();
-        let room = self.room();
+        let space = self.space();
         // Evict more than needed, because each round takes a second.
-        let bytes = self.full_disk.needed_bytes.load(Relaxed) + room.bytes() / 64;
-        let (gone, _) = room.coldest(bytes, now, |number| self.is_busy(number));
-        drop(room);
+        let bytes = self.full_disk.needed_bytes.load(Relaxed) + space.bytes() / 64;
+        let (gone, _) = space.coldest(bytes, now, |number| self.is_busy(number));
+        drop(space);
         let is_any = !gone.is_empty();
         self.evict(gone);
         is_any
@@ -155,7 +155,7 @@ mod tests {
         };
         let object = helper.store.create(path, bytes, terms).unwrap();
         let bytes = OBJECT_BYTES + bytes;
-        helper.room().begin(object.number, path, bytes, std::time::Instant::now());
+        helper.space().begin(object.number, path, bytes, std::time::Instant::now());
         helper.known().add(Arc::new(object));
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let helper = helper(cache.path(), 1 << 30);
         let numbers: Vec<_> = helper.known().by_number.keys().copied().collect();
         let later = std::time::Instant::now() + Duration::from_secs(60);
-        numbers.into_iter().for_each(|number| helper.room().use_of(number, later));
+        numbers.into_iter().for_each(|number| helper.space().use_of(number, later));
         let refused = runtime().block_on(helper.fit(BLOCK_BYTES, full_until(3)));
         assert_eq!(refused.unwrap_err().0, Trouble::Full);
         assert_eq!(left(&helper), OBJECTS);

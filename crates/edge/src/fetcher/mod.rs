@@ -11,7 +11,7 @@ use crate::keeper::ignore_signals;
 use crate::line;
 use crate::origin::{Origin, OriginAddress, Refused};
 use crate::sandbox::{self, Confined, HelperNeeds};
-use crate::store::{Room, Store, Stored};
+use crate::store::{CacheSpace, Store, Stored};
 use full_disk::FullDisk;
 use passing::Unpassable;
 use slots::Slots;
@@ -53,7 +53,7 @@ struct Helper {
     store: Store,
     told: Sender<Telling>,
     known: Mutex<Known>,
-    room: Mutex<Room>,
+    space: Mutex<CacheSpace>,
     full_disk: FullDisk,
     slots: Slots,
     passing: Semaphore,
@@ -140,10 +140,10 @@ impl Helper {
         let needed = HelperNeeds { folders: &[store.folder()], port, resolves, listens: None };
         let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
         let (told, telling) = channel();
-        let mut room = Room::new(bytes_max);
+        let mut space = CacheSpace::new(bytes_max);
         let mut known = Known::default();
         for object in objects {
-            room.begin(
+            space.begin(
                 object.number,
                 &object.path,
                 object.stored_bytes() + OBJECT_BYTES,
@@ -151,7 +151,7 @@ impl Helper {
             );
             known.add(Arc::new(object));
         }
-        let (known, room) = (Mutex::new(known), Mutex::new(room));
+        let (known, space) = (Mutex::new(known), Mutex::new(space));
         let slots = Slots::new();
         let passing = Semaphore::new(passing::AT_ONCE_MAX);
         let unpassable = Unpassable::default();
@@ -160,7 +160,7 @@ impl Helper {
             store,
             told,
             known,
-            room,
+            space,
             full_disk: FullDisk::default(),
             slots,
             passing,
@@ -186,8 +186,8 @@ impl Helper {
                 runtime.spawn(helper.pass(path, ticket));
             }
             EdgeAsk::Used { objects } => {
-                let (now, mut room) = (Instant::now(), helper.room());
-                objects.into_iter().for_each(|object| room.use_of(object, now));
+                let (now, mut space) = (Instant::now(), helper.space());
+                objects.into_iter().for_each(|object| space.use_of(object, now));
             }
         }
     }
@@ -207,8 +207,8 @@ impl Helper {
         self.known.lock().expect("no holder of this lock can panic")
     }
 
-    fn room(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().expect("no holder of this lock can panic")
+    fn space(&self) -> MutexGuard<'_, CacheSpace> {
+        self.space.lock().expect("no holder of this lock can panic")
     }
 
     fn tell(&self, told: EdgeTold) {
@@ -232,7 +232,7 @@ impl Helper {
             return;
         }
         drop(known);
-        self.room().remove(object.number, Instant::now());
+        self.space().remove(object.number, Instant::now());
         object.end();
         self.tell(EdgeTold::Ended { object: object.number, why });
     }
@@ -247,11 +247,11 @@ impl Helper {
     fn make_room(&self, path: &str, own: Option<u64>, bytes: u64) -> Result<(), Refused> {
         let now = Instant::now();
         let is_busy = |number: u64| own == Some(number) || self.is_busy(number);
-        let room = self.room();
-        let gone = match room.make(bytes, now, is_busy) {
+        let space = self.space();
+        let gone = match space.make(bytes, now, is_busy) {
             Some(none) if none.is_empty() => none,
             // More than needed, because finding the coldest objects takes long.
-            Some(few) => room.make(bytes + room.bytes_max() / 64, now, is_busy).unwrap_or(few),
+            Some(few) => space.make(bytes + space.bytes_max() / 64, now, is_busy).unwrap_or(few),
             None => {
                 let said = format!(
                     "{path}: the cache is full, and viewers use all of it; raise --cache-gib"
@@ -259,7 +259,7 @@ impl Helper {
                 return Err((Trouble::Full, said));
             }
         };
-        drop(room);
+        drop(space);
         self.evict(gone);
         Ok(())
     }
@@ -286,7 +286,7 @@ impl Helper {
             })
         };
         self.fit(length, write).await?;
-        self.room().add(object.number, length);
+        self.space().add(object.number, length);
         Ok(())
     }
 }

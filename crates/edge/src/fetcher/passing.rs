@@ -5,7 +5,7 @@
 //! client, and none of its cookies are forwarded. It is fetched whole before the viewer gets its first byte, because nothing identifies its
 //! version: ranges of two versions could mix.
 
-use super::slots::Want;
+use super::slots::RequestPurpose;
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, Described, EdgeTold, Trouble};
 use crate::origin::{Refused, broken};
@@ -83,7 +83,7 @@ impl Helper {
         if let Some(said) = self.unpassable.why(path) {
             return Err((Trouble::Uncacheable, said));
         }
-        let passed = self.try_again(Want::New, || self.fetch_for_one(path)).await;
+        let passed = self.try_again(RequestPurpose::New, || self.fetch_for_one(path)).await;
         if let Err((Trouble::Uncacheable, said)) = &passed {
             self.unpassable.note(path, said);
         }

@@ -18,7 +18,7 @@ pub(super) const REVALIDATIONS_MAX: usize = 32;
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum RequestPurpose {
     /// To revalidate a known object.
     Revalidation,
     /// To look up an unknown path, or to fetch an object that must not be kept.
@@ -65,12 +65,12 @@ impl Slots {
     }
 
     /// Waits for a slot.
-    pub(super) async fn take(&self, want: Want) -> Slot {
-        if want == Want::Revalidation {
+    pub(super) async fn take(&self, purpose: RequestPurpose) -> Slot {
+        if purpose == RequestPurpose::Revalidation {
             let permit = Arc::clone(&self.revalidations).acquire_owned().await;
             return Slot::Revalidation { _permit: permit.expect("nothing closes the semaphore") };
         }
-        let waiting = match self.take_now_or_wait(want) {
+        let waiting = match self.take_now_or_wait(purpose) {
             Ok(place) => return Slot::Request { _place: place },
             Err(waiting) => waiting,
         };
@@ -78,21 +78,21 @@ impl Slots {
         Slot::Request { _place: place }
     }
 
-    fn take_now_or_wait(&self, want: Want) -> Result<Place, Receiver<Place>> {
+    fn take_now_or_wait(&self, purpose: RequestPurpose) -> Result<Place, Receiver<Place>> {
         let mut shared = locked(&self.shared);
         if shared.free > 0 {
             shared.free -= 1;
             return Ok(Place(Arc::clone(&self.shared)));
         }
         let (sender, receiver) = channel();
-        shared.wait(want, sender);
+        shared.wait(purpose, sender);
         Err(receiver)
     }
 }
 
 impl Shared {
-    fn wait(&mut self, want: Want, sender: Sender<Place>) {
-        let Want::Blocks(object) = want else { return self.new.push_back(sender) };
+    fn wait(&mut self, purpose: RequestPurpose, sender: Sender<Place>) {
+        let RequestPurpose::Blocks(object) = purpose else { return self.new.push_back(sender) };
         let line = self.blocks.entry(object).or_default();
         if line.is_empty() {
             self.objects.push_back(object);
@@ -157,29 +157,34 @@ mod tests {
     use super::*;
 
     /// Waits for a slot; `name` identifies the waiting request.
-    fn wait(slots: &Slots, want: Want, name: &'static str) -> (Receiver<Place>, &'static str) {
-        (slots.take_now_or_wait(want).err().expect("all places are taken"), name)
+    fn wait(
+        slots: &Slots,
+        purpose: RequestPurpose,
+        name: &'static str,
+    ) -> (Receiver<Place>, &'static str) {
+        (slots.take_now_or_wait(purpose).err().expect("all places are taken"), name)
     }
 
     #[test]
     fn kinds_and_objects_take_turns_and_revalidations_have_places_of_their_own() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let slots = Slots::new();
-        let mut taken: Vec<Place> =
-            (0..REQUESTS_MAX).filter_map(|_| slots.take_now_or_wait(Want::New).ok()).collect();
+        let mut taken: Vec<Place> = (0..REQUESTS_MAX)
+            .filter_map(|_| slots.take_now_or_wait(RequestPurpose::New).ok())
+            .collect();
         assert_eq!(taken.len(), REQUESTS_MAX);
         let mut waiting = vec![
-            wait(&slots, Want::New, "path 1"),
-            wait(&slots, Want::New, "path 2"),
-            wait(&slots, Want::New, "path 3"),
-            wait(&slots, Want::Blocks(1), "film 1, first"),
-            wait(&slots, Want::Blocks(1), "film 1, second"),
-            wait(&slots, Want::Blocks(1), "film 1, third"),
-            wait(&slots, Want::Blocks(2), "film 2, first"),
+            wait(&slots, RequestPurpose::New, "path 1"),
+            wait(&slots, RequestPurpose::New, "path 2"),
+            wait(&slots, RequestPurpose::New, "path 3"),
+            wait(&slots, RequestPurpose::Blocks(1), "film 1, first"),
+            wait(&slots, RequestPurpose::Blocks(1), "film 1, second"),
+            wait(&slots, RequestPurpose::Blocks(1), "film 1, third"),
+            wait(&slots, RequestPurpose::Blocks(2), "film 2, first"),
         ];
         // This one gives up.
         drop(waiting.remove(1));
-        let _revalidation = runtime.block_on(slots.take(Want::Revalidation));
+        let _revalidation = runtime.block_on(slots.take(RequestPurpose::Revalidation));
         let mut order = Vec::new();
         while !waiting.is_empty() {
             drop(taken.pop());

@@ -5,11 +5,11 @@
 //! has the file open can continue to read after its removal.
 
 mod blocks;
+mod cache_space;
 mod record;
-mod room;
 
 pub(crate) use blocks::Runs;
-pub(crate) use room::Room;
+pub(crate) use cache_space::CacheSpace;
 
 use crate::contract::{BLOCK_BYTES, Trouble};
 use crate::policy::Terms;

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 
 use fullbore_fleet::{
     Condition, Desired, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest, FleetSnapshot,
-    Heartbeat, HeartbeatAnswer, Inventory, JoinAnswer, JoinRequest, KeptGone, Keys, NotMe,
-    OutOfBounds, RenewAnswer, RenewRequest, RoutesAnswer, RoutesUpdate, ViewerChain, ViewerRequest,
-    WatchReport,
+    Heartbeat, HeartbeatAnswer, Inventory, JoinAnswer, JoinRequest, Keys, OutOfBounds, RenewAnswer,
+    RenewRequest, ReturnedTombstones, RoutesAnswer, RoutesUpdate, SheddingReason, ViewerChain,
+    ViewerRequest, WatchReport,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -103,7 +103,7 @@ fn what_nodes_of_one_release_send_gateways_of_another_read() {
     lasts_by_version("viewer_request", ViewerRequest::check);
     lasts_by_version("grant_request", FillGrantRequest::check);
     lasts_by_version("eviction_request", EvictionRequest::check);
-    lasts_by_version("kept_gone", KeptGone::check);
+    lasts_by_version("kept_gone", ReturnedTombstones::check);
 }
 
 #[test]
@@ -125,6 +125,6 @@ fn a_reason_of_a_later_release_keeps_new_viewers_away() {
     let mut later = released("heartbeat");
     later["condition"] = json!({ "not_me": ["hot", "on_fire"] });
     let read: Heartbeat = serde_json::from_value(later).expect("it is read");
-    assert_eq!(read.condition, Condition::NotMe(vec![NotMe::Hot, NotMe::Other]));
-    assert!(!NotMe::Other.moves_viewers(), "those who play stay");
+    assert_eq!(read.condition, Condition::NotMe(vec![SheddingReason::Hot, SheddingReason::Other]));
+    assert!(!SheddingReason::Other.moves_viewers(), "those who play stay");
 }

@@ -65,7 +65,7 @@ fn a_program_that_ends_at_once_or_hangs_changes_nothing() {
 fn at_the_door(stage: &Stage, word: &str) -> OwnedFd {
     let kind = (AddressFamily::UNIX, SocketType::SEQPACKET);
     let line = socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None).unwrap();
-    connect(&line, &SocketAddrUnix::new(stage.door()).unwrap()).unwrap();
+    connect(&line, &SocketAddrUnix::new(stage.socket()).unwrap()).unwrap();
     send(&line, word.as_bytes(), SendFlags::NOSIGNAL).unwrap();
     line
 }
@@ -190,7 +190,7 @@ fn nobody_else_may_upgrade_a_server() {
     let user = format!("setpriv --reuid={user} --regid={user} --clear-groups");
     let mut server = stage.launch().under(&user).start();
     let mut kept = Plain::connect(server.address);
-    let mode = fs::metadata(stage.door()).unwrap().permissions().mode();
+    let mode = fs::metadata(stage.socket()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "other users cannot even ask");
     // Root can, and the answer says who may.
     let said = stage.begin(&[], "").fails();
@@ -204,8 +204,8 @@ fn a_server_that_ends_or_is_not_there_is_said() {
     let stage = Stage::new("--tls off");
     let says_nobody = |upgrade: Upgrade| {
         let said = upgrade.fails();
-        let door = stage.door().display().to_string();
-        assert!(said.contains(&format!("no server answers at {door}")), "{said}");
+        let socket = stage.socket().display().to_string();
+        assert!(said.contains(&format!("no server answers at {socket}")), "{said}");
         assert!(!said.contains("continues"), "there is none that could: {said}");
         said
     };

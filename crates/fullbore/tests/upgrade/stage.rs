@@ -62,7 +62,7 @@ impl Stage {
     }
 
     /// The upgrade socket of its servers, if they listen on a port of the kernel's choice.
-    pub(crate) fn door(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path("state/upgrade-127.0.0.1:0.sock")
     }
 

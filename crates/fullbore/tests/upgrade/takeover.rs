@@ -429,8 +429,8 @@ fn another_address_is_served_by_the_new_one_and_the_former_by_nobody() {
     let mut old = stage.launch().start();
     let host = format!("127.2.{}.{}", std::process::id() >> 8 & 255, std::process::id() & 255);
     let other: SocketAddr = format!("{host}:20100").parse().unwrap();
-    let door = stage.door();
-    let options = ["--settle-seconds", "0.3", "--socket", door.to_str().unwrap()];
+    let socket = stage.socket();
+    let options = ["--settle-seconds", "0.3", "--socket", socket.to_str().unwrap()];
     let mut upgrade = stage.begin(&options, &format!("--listen {other}"));
     let status = upgrade.wait();
     assert!(status.success(), "{:?}", upgrade.said.lines());

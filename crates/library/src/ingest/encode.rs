@@ -78,7 +78,7 @@ impl Ingest<'_> {
         arguments.push(as_output(&unfinished));
         let (making, film, folder) = (&job.making, Some(&self.film), work.path());
         let run = Run { making, film, folder, arguments: &arguments };
-        let said = run.run(&self.leash(work)?, heard)?;
+        let said = run.run(&self.limits(work)?, heard)?;
         let track = read(&unfinished, &job.making)?;
         whole(track.seconds(), self.told_seconds(job.says_seconds))?;
         sync(&unfinished)?;

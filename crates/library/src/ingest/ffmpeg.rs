@@ -32,7 +32,7 @@ pub(crate) struct Run<'a> {
 
 /// The limits of all runs for one title.
 #[derive(Clone, Copy)]
-pub(crate) struct Leash<'a> {
+pub(crate) struct RunLimits<'a> {
     pub(crate) stop: &'a Stop,
     pub(crate) bounds: &'a Bounds,
     /// The folder for all output, and its size limit.
@@ -44,7 +44,7 @@ impl Run<'_> {
     /// succeeded.
     pub(crate) fn run(
         &self,
-        leash: &Leash<'_>,
+        limits: &RunLimits<'_>,
         mut progress: impl FnMut(f64),
     ) -> Result<Option<String>, IngestError> {
         let mut arguments = words("-hide_banner -nostdin -y -v error -nostats -progress pipe:1");
@@ -55,9 +55,9 @@ impl Run<'_> {
             film: self.film,
             folder: Some(self.folder),
             limits: Limits {
-                time: Bound::RunSeconds(leash.bounds.run_seconds_max),
-                memory_bytes_max: leash.bounds.memory_bytes_max,
-                output: Some(leash.output),
+                time: Bound::RunSeconds(limits.bounds.run_seconds_max),
+                memory_bytes_max: limits.bounds.memory_bytes_max,
+                output: Some(limits.output),
             },
         };
         let mut reports = Vec::new();
@@ -68,7 +68,7 @@ impl Run<'_> {
                 }
             })
         };
-        let ended = ffmpeg.run(leash.stop, hear).map_err(|fault| told(fault, self.making))?;
+        let ended = ffmpeg.run(limits.stop, hear).map_err(|fault| told(fault, self.making))?;
         self.judge(ended.status, &complaints(&ended.said))
     }
 
@@ -183,9 +183,9 @@ mod tests {
         let run =
             Run { making: "nothing", film: None, folder: folder.path(), arguments: &arguments };
         let bounds = Bounds::default();
-        let leash = Leash { stop: &stop, bounds: &bounds, output: (folder.path(), 1000) };
+        let limits = RunLimits { stop: &stop, bounds: &bounds, output: (folder.path(), 1000) };
         // It would run forever; its first report stops it.
-        let ended = run.run(&leash, |_| stop.stop());
+        let ended = run.run(&limits, |_| stop.stop());
         assert!(matches!(ended, Err(IngestError::Interrupted)), "{ended:?}");
     }
 }

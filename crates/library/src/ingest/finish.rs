@@ -13,7 +13,7 @@ use super::made::{Made, beside};
 use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
-use super::{Ingest, Ingested, Leash, Outcome, dash, hls, jobs, pictures, subtitles};
+use super::{Ingest, Ingested, Outcome, RunLimits, dash, hls, jobs, pictures, subtitles};
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
@@ -27,14 +27,14 @@ impl Ingest<'_> {
         work: &Work,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Ingested, IngestError> {
-        subtitles::check(self, &work.empty_folder(MADE)?, &self.leash(work)?)?;
+        subtitles::check(self, &work.empty_folder(MADE)?, &self.limits(work)?)?;
         let jobs = jobs::jobs(&self.source, self.options, self.tools);
         let mut complaint = None;
         let mut made = self.encode(work, jobs, progress, &mut complaint)?;
         progress(Progress::Finishing);
         let place = work.empty_folder(MADE)?;
         let version = work.empty_folder(&format!("{MADE}/{UNNAMED}"))?;
-        self.add_the_rest(&mut made, &version, &self.leash(work)?)?;
+        self.add_the_rest(&mut made, &version, &self.limits(work)?)?;
         let mut files = self.sums(&made, &version)?;
         let folder = self.version_name(&files);
         for file in &mut files {
@@ -67,11 +67,11 @@ impl Ingest<'_> {
         &self,
         made: &mut Made,
         version: &Path,
-        leash: &Leash<'_>,
+        limits: &RunLimits<'_>,
     ) -> Result<(), IngestError> {
-        subtitles::write(self, version, leash, made)?;
-        pictures::poster(made, version, leash)?;
-        pictures::thumbnails(made, version, leash)?;
+        subtitles::write(self, version, limits, made)?;
+        pictures::poster(made, version, limits)?;
+        pictures::thumbnails(made, version, limits)?;
         for playlist in hls::media(made) {
             let path = version.join(&playlist.file);
             fs::write(&path, playlist.text).attempt("write", &path)?;

@@ -29,7 +29,7 @@ mod work;
 pub use crate::confined::{Bound, Bounds, lacking};
 pub(crate) use error::Attempt;
 pub use error::IngestError;
-pub(crate) use ffmpeg::{Leash, Run};
+pub(crate) use ffmpeg::{Run, RunLimits};
 pub use folder::folder_for;
 pub(crate) use jobs::words;
 pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
@@ -227,11 +227,11 @@ impl Ingest<'_> {
     }
 
     /// The limits for each run of ffmpeg for the title in `work`.
-    fn leash<'w>(&'w self, work: &'w Work) -> Result<Leash<'w>, IngestError> {
+    fn limits<'w>(&'w self, work: &'w Work) -> Result<RunLimits<'w>, IngestError> {
         let source_bytes = self.film.metadata().attempt("look at", self.file)?.len();
         let bounds = &self.options.bounds;
         let output = (work.path(), bounds.output_bytes(source_bytes));
-        Ok(Leash { stop: self.stop, bounds, output })
+        Ok(RunLimits { stop: self.stop, bounds, output })
     }
 
     /// Names the library in an error about a full disk, whichever file hit the limit.

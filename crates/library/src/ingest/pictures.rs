@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use super::error::{Attempt, IngestError};
-use super::ffmpeg::{Leash, Run};
+use super::ffmpeg::{Run, RunLimits};
 use super::jobs::words;
 use super::made::{Made, Picture};
 use crate::formats;
@@ -31,7 +31,11 @@ const POSTER_CHOICE: u32 = 24;
 const POSTER_SIDE_MAX: u32 = 1080;
 
 /// Makes the poster in `folder`.
-pub(super) fn poster(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<(), IngestError> {
+pub(super) fn poster(
+    made: &Made,
+    folder: &Path,
+    limits: &RunLimits<'_>,
+) -> Result<(), IngestError> {
     let small_enough = |one: &&Picture| one.width.min(one.height) <= POSTER_SIDE_MAX;
     let best = made.video.iter().rev().find(small_enough).or(made.video.first());
     let Some(best) = best else { return Ok(()) };
@@ -42,12 +46,16 @@ pub(super) fn poster(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<()
     arguments.extend(words(&format!(
         "-vf thumbnail=n={POSTER_CHOICE},setsar=1,format=yuvj420p -frames:v 1 -update 1 -q:v 3 {POSTER}"
     )));
-    run("the poster", &best.place, folder, &arguments, leash)?;
+    run("the poster", &best.place, folder, &arguments, limits)?;
     present(folder, POSTER)
 }
 
 /// Makes the sheets and their list in `folder`. It decodes only key frames, so it is fast even for a long film.
-pub(super) fn thumbnails(made: &Made, folder: &Path, leash: &Leash<'_>) -> Result<(), IngestError> {
+pub(super) fn thumbnails(
+    made: &Made,
+    folder: &Path,
+    limits: &RunLimits<'_>,
+) -> Result<(), IngestError> {
     let Some(smallest) = made.video.first() else { return Ok(()) };
     let plan = Plan::of(smallest);
     let mut arguments = words("-skip_frame nokey");
@@ -61,7 +69,7 @@ pub(super) fn thumbnails(made: &Made, folder: &Path, leash: &Leash<'_>) -> Resul
         plan.height,
         plan.sheets()
     )));
-    run("the thumbnails", &smallest.place, folder, &arguments, leash)?;
+    run("the thumbnails", &smallest.place, folder, &arguments, limits)?;
     present(folder, &sheet(plan.sheets()))?;
     let path = folder.join(THUMBNAILS);
     fs::write(&path, plan.list()).attempt("write", &path)
@@ -72,10 +80,10 @@ fn run(
     rendition: &Path,
     folder: &Path,
     arguments: &[OsString],
-    leash: &Leash<'_>,
+    limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
     let film = Some(&File::open(rendition).attempt("open", rendition)?);
-    Run { making, film, folder, arguments }.run(leash, |_| {}).map(drop)
+    Run { making, film, folder, arguments }.run(limits, |_| {}).map(drop)
 }
 
 fn present(folder: &Path, file: &str) -> Result<(), IngestError> {

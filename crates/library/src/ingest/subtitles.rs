@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::Ingest;
 use super::error::{Attempt, IngestError};
-use super::ffmpeg::{Leash, Run};
+use super::ffmpeg::{Run, RunLimits};
 use super::jobs::words;
 use super::made::{Made, Subtitles};
 use crate::probe::Label;
@@ -18,11 +18,11 @@ use crate::{formats, language};
 pub(super) fn write(
     ingest: &Ingest<'_>,
     folder: &Path,
-    leash: &Leash<'_>,
+    limits: &RunLimits<'_>,
     made: &mut Made,
 ) -> Result<(), IngestError> {
     let all = &mut made.subtitles;
-    let target = Target { folder, leash };
+    let target = Target { folder, limits };
     for text in &ingest.source.text {
         let one = named(all, &text.label, text.is_forced);
         match target.convert(&ingest.film, formats::film(), text.index, &one.file) {
@@ -47,9 +47,9 @@ pub(super) fn write(
 pub(super) fn check(
     ingest: &Ingest<'_>,
     folder: &Path,
-    leash: &Leash<'_>,
+    limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
-    let target = Target { folder, leash };
+    let target = Target { folder, limits };
     let mut sides = ingest.options.subtitles.iter().zip(&ingest.side);
     sides.try_for_each(|(side, file)| target.convert_side(file, &side.path, "side.vtt"))
 }
@@ -68,7 +68,7 @@ fn named(others: &[Subtitles], label: &Label, is_forced: bool) -> Subtitles {
 /// The folder for subtitles, and the limits of ffmpeg.
 struct Target<'a> {
     folder: &'a Path,
-    leash: &'a Leash<'a>,
+    limits: &'a RunLimits<'a>,
 }
 
 impl Target<'_> {
@@ -94,7 +94,7 @@ impl Target<'_> {
         arguments.extend(words(&rest));
         let folder = self.folder;
         let run = Run { making: "subtitles", film: Some(film), folder, arguments: &arguments };
-        let run = run.run(self.leash, |_| {});
+        let run = run.run(self.limits, |_| {});
         let path = folder.join(file);
         let has_lines = fs::read_to_string(&path).is_ok_and(|text| text.contains("-->"));
         if run.is_ok() && has_lines {

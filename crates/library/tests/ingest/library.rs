@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use catalog::{Entry, Fault, TitleName, TitlePath};
+use catalog::{Fault, LibraryEntry, TitleName, TitlePath};
 use fullbore_library::ingest::{IngestError, Ingested, Options, Progress, Speed, Stop, ingest};
 use fullbore_library::{Ladder, Rung};
 use tempfile::TempDir;
@@ -59,7 +59,7 @@ impl Library {
     }
 
     /// The title's entry, with its record.
-    pub(crate) fn entry(&self, title: &str) -> Entry {
+    pub(crate) fn entry(&self, title: &str) -> LibraryEntry {
         catalog::find(self.path(), &path(title)).expect("a folder to look into").expect("a title")
     }
 

@@ -1,7 +1,7 @@
 //! Fetches manifests, playlists and indexes: whole documents, decrypted, of a bounded size.
 
 use super::{Library, TitleError};
-use crate::connection::{Connection, ConnectionOptions, Endpoint};
+use crate::connection::{Connection, ConnectionOptions, ServerEndpoint};
 use crate::film::Ask;
 use crate::options::Options;
 use crate::trouble::Trouble;
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 /// Fetches documents from one server, each over a new connection: there are two or three of them.
 pub(super) struct Documents<'a> {
-    endpoint: &'a Endpoint,
+    endpoint: &'a ServerEndpoint,
     patience: Duration,
 }
 
 impl<'a> Documents<'a> {
-    pub(super) fn new(endpoint: &'a Endpoint, options: &Options) -> Self {
+    pub(super) fn new(endpoint: &'a ServerEndpoint, options: &Options) -> Self {
         Self { endpoint, patience: options.patience }
     }
 }
@@ -41,7 +41,7 @@ impl Library for Documents<'_> {
 }
 
 async fn fetch(
-    endpoint: &Endpoint,
+    endpoint: &ServerEndpoint,
     reference: &Reference,
     patience: Duration,
 ) -> Result<Vec<u8>, TitleError> {

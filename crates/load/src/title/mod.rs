@@ -8,7 +8,7 @@ mod error;
 
 pub(crate) use error::TitleError;
 
-use crate::connection::Endpoint;
+use crate::connection::ServerEndpoint;
 use crate::film::Ask;
 use crate::options::Options;
 use document::Documents;
@@ -26,7 +26,11 @@ trait Library {
 ///
 /// # Errors
 /// An error with a sentence for the user.
-pub(crate) fn read(endpoint: &Endpoint, url: &Url, options: &Options) -> io::Result<Vec<Ask>> {
+pub(crate) fn read(
+    endpoint: &ServerEndpoint,
+    url: &Url,
+    options: &Options,
+) -> io::Result<Vec<Ask>> {
     let mut documents = Documents::new(endpoint, options);
     segments(&mut documents, url, options.rung)
         .map_err(|error| io::Error::other(format!("cannot play {url}: {error}")))

@@ -142,7 +142,7 @@ fn garbage_in_the_midst_of_a_body_over_tls() {
         halves.stream.write_all(b"\x16\x03\x03\x00\x04abcd").unwrap();
         linger(&halves.stream);
     });
-    assert_eq!(failure, Failure::Record(crypt::OpenError::Unexpected));
+    assert_eq!(failure, Failure::Record(crypt::OpenRecordError::Unexpected));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn a_server_that_hangs_up_while_hands_are_shaken() {
 #[test]
 fn certificates_that_are_not_trusted_or_for_another_name() {
     let dir = tempfile::tempdir().unwrap();
-    let tls = crypt::Tls::load(crypt::TlsOptions::new(dir.path())).unwrap();
+    let tls = crypt::TlsContext::load(crypt::TlsOptions::new(dir.path())).unwrap();
     let other = Trust::File(tls.files()[0].clone());
     let config = rustls_config(&rustls::version::TLS13);
     let server = Server::start(move |stream| linger(secure(&config, stream)));

@@ -24,7 +24,7 @@ impl Drop for Program {
 /// Starts `openssl s_server`, which answers every request with a page about the session.
 fn s_server(version: &str) -> Option<Program> {
     let dir = tempfile::tempdir().unwrap();
-    let files = crypt::Tls::load(crypt::TlsOptions::new(dir.path())).unwrap().files();
+    let files = crypt::TlsContext::load(crypt::TlsOptions::new(dir.path())).unwrap().files();
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut command = Command::new("openssl");
     command.args(["s_server", "-www", version, "-accept", &address.to_string()]);

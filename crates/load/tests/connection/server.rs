@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crypt::client::{ClientOptions, Trust};
 use fullbore_load::tls::ClientTls;
-use fullbore_load::{Connection, ConnectionOptions, Endpoint, Failure, Head};
+use fullbore_load::{Connection, ConnectionOptions, Failure, Head, ServerEndpoint};
 use reactor::{Reactor, RingOptions};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -89,7 +89,7 @@ pub(crate) fn rustls_config(
     version: &'static rustls::SupportedProtocolVersion,
 ) -> Arc<ServerConfig> {
     let dir = tempfile::tempdir().unwrap();
-    let files = crypt::Tls::load(crypt::TlsOptions::new(dir.path())).unwrap().files();
+    let files = crypt::TlsContext::load(crypt::TlsOptions::new(dir.path())).unwrap().files();
     let chain = vec![CertificateDer::from_pem_file(&files[0]).unwrap()];
     let key = PrivateKeyDer::from_pem_file(&files[1]).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -114,8 +114,8 @@ pub(crate) fn anyone() -> ClientTls {
     ClientTls::load(&ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() }).unwrap()
 }
 
-pub(crate) fn endpoint(address: SocketAddr, tls: Option<ClientTls>) -> Endpoint {
-    Endpoint { address, host: "localhost".into(), tls }
+pub(crate) fn endpoint(address: SocketAddr, tls: Option<ClientTls>) -> ServerEndpoint {
+    ServerEndpoint { address, host: "localhost".into(), tls }
 }
 
 /// Patient enough for a busy machine, but not without end.
@@ -131,7 +131,7 @@ pub(crate) const GET: &[u8] = b"GET /film HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// Sends one request and discards the body. Returns the head, and the length of the body.
 pub(crate) async fn fetch(
-    endpoint: Endpoint,
+    endpoint: ServerEndpoint,
     options: ConnectionOptions,
 ) -> Result<(Head, u64), Failure> {
     let mut connection = Connection::open(&endpoint, &options).await?;
@@ -165,7 +165,7 @@ pub(crate) struct Halves {
 impl Halves {
     pub(crate) fn accept(mut stream: TcpStream) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let tls = crypt::Tls::load(crypt::TlsOptions::new(dir.path())).unwrap();
+        let tls = crypt::TlsContext::load(crypt::TlsOptions::new(dir.path())).unwrap();
         let mut handshake = crypt::Handshake::new(&tls).unwrap();
         let mut held = Vec::new();
         loop {

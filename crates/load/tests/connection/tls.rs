@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use crate::server::*;
-use crypt::Version;
+use crypt::TlsVersion;
 use fullbore_load::{Connection, ConnectionOptions};
 
 /// Answers requests with films of these sizes.
@@ -20,8 +20,8 @@ fn serve_films(stream: &mut Secured, sizes: &[usize]) {
 
 const SIZES: [usize; 6] = [1, 900, 16_384, 16_385, 100_000, 2_000_000];
 
-fn versions() -> [(&'static rustls::SupportedProtocolVersion, Version); 2] {
-    [(&rustls::version::TLS13, Version::Tls13), (&rustls::version::TLS12, Version::Tls12)]
+fn versions() -> [(&'static rustls::SupportedProtocolVersion, TlsVersion); 2] {
+    [(&rustls::version::TLS13, TlsVersion::Tls13), (&rustls::version::TLS12, TlsVersion::Tls12)]
 }
 
 #[test]

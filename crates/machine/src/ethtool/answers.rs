@@ -1,6 +1,6 @@
 //! Parses the attributes of ethtool's answers (kernel documentation: networking/ethtool-netlink).
 
-use super::{CardFeatures, Coalescing, PauseFrames, QueueCounts, RingSizes};
+use super::{Coalescing, NicFeatures, PauseFrames, QueueCounts, RingSizes};
 use crate::netlink::attributes::{attribute, attributes, number, text};
 use std::collections::BTreeSet;
 
@@ -36,8 +36,8 @@ pub(crate) fn pause(bytes: &[u8]) -> Option<PauseFrames> {
 }
 
 /// `ETHTOOL_A_FEATURES_*`: the card's features, and the active ones.
-pub(crate) fn features(bytes: &[u8]) -> Option<CardFeatures> {
-    Some(CardFeatures {
+pub(crate) fn features(bytes: &[u8]) -> Option<NicFeatures> {
+    Some(NicFeatures {
         switchable: names_set(attribute(bytes, 2)?),
         on: names_set(attribute(bytes, 4)?),
     })

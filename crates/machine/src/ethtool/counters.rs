@@ -26,7 +26,7 @@ const COUNTERS_MAX: usize = 1 << 16;
 
 /// Reads counters. It keeps a socket, so it also works in a sandbox that forbids new ones.
 #[derive(Debug)]
-pub struct CardCounters(OwnedFd);
+pub struct NicCounters(OwnedFd);
 
 /// `struct ifreq`, with a pointer to the query.
 #[repr(C)]
@@ -38,7 +38,7 @@ struct Request {
 
 struct Ask(Request);
 
-// SAFETY: the opcode takes a `struct ifreq`, which `Request` is laid out as; `CardCounters::ask` answers for the memory that the kernel writes to.
+// SAFETY: the opcode takes a `struct ifreq`, which `Request` is laid out as; `NicCounters::ask` answers for the memory that the kernel writes to.
 unsafe impl Ioctl for Ask {
     type Output = ();
 
@@ -57,7 +57,7 @@ unsafe impl Ioctl for Ask {
     }
 }
 
-impl CardCounters {
+impl NicCounters {
     /// Opens the socket.
     ///
     /// # Errors
@@ -67,20 +67,20 @@ impl CardCounters {
         Ok(Self(socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)?))
     }
 
-    /// The counters of `card` with these names; `None` for one that its driver does not have.
+    /// The counters of `nic` with these names; `None` for one that its driver does not have.
     ///
     /// # Errors
     /// If the card is gone, or its driver does not count.
     pub fn read<const N: usize>(
         &self,
-        card: &str,
+        nic: &str,
         names: [&str; N],
     ) -> io::Result<[Option<u64>; N]> {
         // Each query begins with its number. `struct ethtool_sset_info`: the requested sets, and then the size of each.
         let mut info = [0; 20];
         put(&mut info, 0, GET_SET_INFO);
         info[8..16].copy_from_slice(&(1_u64 << STATISTICS).to_ne_bytes());
-        self.ask(card, &mut info)?;
+        self.ask(nic, &mut info)?;
         let count = number(&info, 16) as usize;
         if info[8..16] == [0; 8] || count > COUNTERS_MAX {
             return Err(Errno::OPNOTSUPP.into());
@@ -91,12 +91,12 @@ impl CardCounters {
         put(&mut strings, 0, GET_STRINGS);
         put(&mut strings, 4, STATISTICS);
         put(&mut strings, 8, count as u32);
-        self.ask(card, &mut strings)?;
+        self.ask(nic, &mut strings)?;
         // `struct ethtool_stats`.
         let mut values = vec![0; 8 + COUNTERS_MAX * VALUE_BYTES];
         put(&mut values, 0, GET_STATISTICS);
         put(&mut values, 4, count as u32);
-        self.ask(card, &mut values)?;
+        self.ask(nic, &mut values)?;
         if [number(&strings, 8), number(&values, 4)] != [count as u32; 2] {
             return Err(Errno::AGAIN.into());
         }
@@ -109,13 +109,13 @@ impl CardCounters {
         }))
     }
 
-    /// Queries `card`; the answer overwrites the query.
-    fn ask(&self, card: &str, question: &mut [u8]) -> io::Result<()> {
+    /// Queries `nic`; the answer overwrites the query.
+    fn ask(&self, nic: &str, question: &mut [u8]) -> io::Result<()> {
         let mut request =
             Request { name: [0; 16], question: question.as_mut_ptr().cast(), rest: [0; 16] };
         // The last byte stays 0.
-        let place = request.name[..15].get_mut(..card.len()).ok_or(Errno::NODEV)?;
-        place.copy_from_slice(card.as_bytes());
+        let place = request.name[..15].get_mut(..nic.len()).ok_or(Errno::NODEV)?;
+        place.copy_from_slice(nic.as_bytes());
         // SAFETY: each query has room for the longest answer, and is not touched until the call is over.
         unsafe { ioctl::ioctl(&self.0, Ask(request))? };
         Ok(())
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_does_not_count_says_so() {
-        let counters = CardCounters::open().unwrap();
+        let counters = NicCounters::open().unwrap();
         for nothing in ["nobody0", "lo", "a-name-that-is-much-too-long"] {
             let read = counters.read(nothing, ["tx_tls_ooo"]);
             assert!(read.is_err(), "{nothing}: {read:?}");
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_a_driver_does_not_have_is_none() {
-        let counters = CardCounters::open().unwrap();
+        let counters = NicCounters::open().unwrap();
         for interface in std::fs::read_dir("/sys/class/net").unwrap() {
             let name = interface.unwrap().file_name().into_string().unwrap();
             if let Ok(values) = counters.read(&name, ["no_such_counter"]) {

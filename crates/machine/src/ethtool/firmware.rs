@@ -14,9 +14,9 @@ const RUNNING: u16 = 101;
 const STORED: u16 = 102;
 
 /// The versions of a card; `None` if its driver does not report them.
-pub(crate) fn of(card: &str) -> Option<Vec<FirmwareVersion>> {
+pub(crate) fn of(nic: &str) -> Option<Vec<FirmwareVersion>> {
     // The device's bus and its name there: `pci` and `0000:03:00.0`.
-    let device = fs::canonicalize(Path::new("/sys/class/net").join(card).join("device")).ok()?;
+    let device = fs::canonicalize(Path::new("/sys/class/net").join(nic).join("device")).ok()?;
     let bus = fs::canonicalize(device.join("subsystem")).ok()?;
     let mut request = Vec::new();
     for (kind, path) in [(1, &bus), (2, &device)] {

@@ -1,6 +1,6 @@
 //! Queries the kernel over generic netlink, which takes no privileges. A kernel without ethtool's family returns an error.
 
-use super::{CardFeatures, CardSettings, Ethtool, answers, firmware, queueing};
+use super::{Ethtool, NicFeatures, NicSettings, answers, firmware, queueing};
 use crate::netlink::attributes::{put, put_nested};
 use crate::netlink::generic::Generic;
 use rustix::io::Errno;
@@ -19,19 +19,19 @@ const RSS: u8 = 38;
 pub struct KernelEthtool;
 
 impl Ethtool for KernelEthtool {
-    fn settings(&self, card: &str) -> io::Result<CardSettings> {
+    fn settings(&self, nic: &str) -> io::Result<NicSettings> {
         let mut asker = Asker::open()?;
-        let mut ask = |command| asker.ask_of(command, card);
+        let mut ask = |command| asker.ask_of(command, nic);
         let told = |answer: Option<Vec<u8>>| answer.unwrap_or_default();
-        Ok(CardSettings {
+        Ok(NicSettings {
             rings: answers::rings(&told(ask(RINGS)?)),
             channels: answers::channels(&told(ask(CHANNELS)?)),
             features: answers::features(&told(ask(FEATURES)?)),
             coalescing: answers::coalescing(&told(ask(COALESCE)?)),
             pause: answers::pause(&told(ask(PAUSE)?)),
             spread: ask(RSS)?.map(|answer| answers::spread(&answer)),
-            firmware: firmware::of(card),
-            queueing: queueing::of(card),
+            firmware: firmware::of(nic),
+            queueing: queueing::of(nic),
         })
     }
 }
@@ -46,15 +46,15 @@ impl Asker {
     }
 
     /// The card's offloads; `None` if its driver does not report them.
-    pub(crate) fn features(&mut self, card: &str) -> io::Result<Option<CardFeatures>> {
-        Ok(self.ask_of(FEATURES, card)?.as_deref().and_then(answers::features))
+    pub(crate) fn features(&mut self, nic: &str) -> io::Result<Option<NicFeatures>> {
+        Ok(self.ask_of(FEATURES, nic)?.as_deref().and_then(answers::features))
     }
 
-    /// The attributes of an answer about `card`; `None` if its driver does not support the command.
-    fn ask_of(&mut self, command: u8, card: &str) -> io::Result<Option<Vec<u8>>> {
+    /// The attributes of an answer about `nic`; `None` if its driver does not support the command.
+    fn ask_of(&mut self, command: u8, nic: &str) -> io::Result<Option<Vec<u8>>> {
         // ETHTOOL_A_HEADER_DEV_NAME in the header, which is every command's first attribute.
         let (mut header, mut request) = (Vec::new(), Vec::new());
-        put(&mut header, 2, format!("{card}\0").as_bytes());
+        put(&mut header, 2, format!("{nic}\0").as_bytes());
         put_nested(&mut request, 1, &header);
         match self.0.ask(command, &request) {
             Ok(answer) => Ok(Some(answer)),
@@ -87,6 +87,6 @@ mod tests {
         }
         assert_eq!(firmware::of("lo"), None);
         let nobody = KernelEthtool.settings("nobody0").unwrap_or_default();
-        assert_eq!(nobody, CardSettings::default());
+        assert_eq!(nobody, NicSettings::default());
     }
 }

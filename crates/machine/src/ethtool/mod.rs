@@ -6,7 +6,7 @@ mod firmware;
 mod kernel;
 mod queueing;
 
-pub use counters::{CardCounters, ETHTOOL_IOCTL};
+pub use counters::{ETHTOOL_IOCTL, NicCounters};
 pub(crate) use kernel::Asker;
 pub use kernel::KernelEthtool;
 
@@ -15,22 +15,22 @@ use std::io;
 
 /// A source of the settings of network cards.
 pub trait Ethtool {
-    /// The settings of `card`.
+    /// The settings of `nic`.
     ///
     /// # Errors
     /// If the kernel cannot be queried at all. A setting that only this card's driver does not report is `None`.
-    fn settings(&self, card: &str) -> io::Result<CardSettings>;
+    fn settings(&self, nic: &str) -> io::Result<NicSettings>;
 }
 
 /// A card's settings as its driver reports them; `None` for those that it does not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CardSettings {
+pub struct NicSettings {
     /// Descriptors of its rings.
     pub rings: Option<RingSizes>,
     /// Pairs of queues.
     pub channels: Option<QueueCounts>,
     /// The card's offloads.
-    pub features: Option<CardFeatures>,
+    pub features: Option<NicFeatures>,
     /// Interrupt coalescing.
     pub coalescing: Option<Coalescing>,
     /// Pause frames: obeyed, sent, or both.
@@ -78,7 +78,7 @@ pub struct QueueCounts {
 
 /// Names of features, as `ethtool -k` shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CardFeatures {
+pub struct NicFeatures {
     /// Those that can be switched.
     pub switchable: BTreeSet<String>,
     /// Those that are on.

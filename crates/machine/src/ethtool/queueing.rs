@@ -27,8 +27,8 @@ struct Queue {
 }
 
 /// The kinds of the queues that hold a card's packets; `None` if the kernel does not report them.
-pub(crate) fn of(card: &str) -> Option<Vec<String>> {
-    let device = fs::read_to_string(format!("/sys/class/net/{card}/ifindex")).ok()?;
+pub(crate) fn of(nic: &str) -> Option<Vec<String>> {
+    let device = fs::read_to_string(format!("/sys/class/net/{nic}/ifindex")).ok()?;
     let device = device.trim().parse().ok()?;
     let mut queues = Vec::new();
     let mut each = |message: Message<'_>| queues.extend(queue(message));

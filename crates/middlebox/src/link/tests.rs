@@ -13,14 +13,14 @@ fn ms(count: u64) -> Duration {
 /// Offers packets 0..count, one per `gap`, and returns the arrivals with their times since the start.
 fn carry(impairment: Impairment, seed: u64, count: u64, gap: Duration) -> Vec<(Duration, u64)> {
     let start = Instant::now();
-    let mut link = Link::new(impairment, seed);
+    let mut link = SimulatedLink::new(impairment, seed);
     for number in 0..count {
         link.offer(start + gap * u32::try_from(number).expect("small"), number, PACKET_BYTES);
     }
     drain(&mut link, start)
 }
 
-fn drain(link: &mut Link<u64>, start: Instant) -> Vec<(Duration, u64)> {
+fn drain(link: &mut SimulatedLink<u64>, start: Instant) -> Vec<(Duration, u64)> {
     let mut arrived = Vec::new();
     while let Some(due) = link.next_due() {
         let delivered = link.poll(due).expect("it is due");
@@ -39,7 +39,7 @@ fn a_perfect_wire_hands_over_at_once_and_in_order() {
 #[test]
 fn nothing_arrives_before_its_delay() {
     let start = Instant::now();
-    let mut link = Link::new(Impairment { delay: ms(10), ..Impairment::default() }, 1);
+    let mut link = SimulatedLink::new(Impairment { delay: ms(10), ..Impairment::default() }, 1);
     link.offer(start, 7, PACKET_BYTES);
     assert_eq!(link.poll(start + ms(9)), None);
     assert_eq!(link.next_due(), Some(start + ms(10)));
@@ -62,7 +62,7 @@ fn carry_flows(seed: u64) -> Vec<(Duration, u64)> {
     let start = Instant::now();
     let flow_delay = Some((ms(10), ms(80)));
     let mut link =
-        Link::new(Impairment { delay: ms(5), flow_delay, ..Impairment::default() }, seed);
+        SimulatedLink::new(Impairment { delay: ms(5), flow_delay, ..Impairment::default() }, seed);
     for number in 0..60 {
         link.offer_in_flow(start + ms(number), number % 30, number, PACKET_BYTES);
     }
@@ -137,7 +137,7 @@ fn what_does_not_fit_the_queue_is_dropped_and_counted() {
     let rate_bits_per_second = Some(8_000_000);
     let impairment =
         Impairment { rate_bits_per_second, queue_bytes: 3000, ..Impairment::default() };
-    let mut link = Link::new(impairment, 1);
+    let mut link = SimulatedLink::new(impairment, 1);
     let fates: Vec<_> = (0..6).map(|number| link.offer(start, number, PACKET_BYTES)).collect();
     assert_eq!(fates[..3], [Fate::Carried; 3]);
     assert_eq!(fates[3..], [Fate::QueueFull; 3]);
@@ -158,7 +158,7 @@ fn a_queue_of_nothing_still_carries_what_need_not_wait() {
 fn what_the_path_holds_is_bounded() {
     let start = Instant::now();
     let impairment = Impairment { delay: ms(100), held_bytes_max: 5000, ..Impairment::default() };
-    let mut link = Link::new(impairment, 1);
+    let mut link = SimulatedLink::new(impairment, 1);
     let fates: Vec<_> = (0..6).map(|number| link.offer(start, number, PACKET_BYTES)).collect();
     assert_eq!(fates[5], Fate::HeldTooMuch);
     assert_eq!(link.held_packets(), 5);
@@ -167,7 +167,7 @@ fn what_the_path_holds_is_bounded() {
 #[test]
 fn a_change_leaves_alone_what_is_under_way() {
     let start = Instant::now();
-    let mut link = Link::new(Impairment { delay: ms(10), ..Impairment::default() }, 1);
+    let mut link = SimulatedLink::new(Impairment { delay: ms(10), ..Impairment::default() }, 1);
     link.offer(start, 1, PACKET_BYTES);
     link.change(Impairment { loss: Chance::ALWAYS, ..Impairment::default() });
     assert_eq!(link.offer(start, 2, PACKET_BYTES), Fate::Lost);
@@ -207,7 +207,7 @@ proptest! {
     ) {
         let start = Instant::now();
         let run = || {
-            let (mut link, mut now, mut arrived) = (Link::new(impairment, seed), start, Vec::new());
+            let (mut link, mut now, mut arrived) = (SimulatedLink::new(impairment, seed), start, Vec::new());
             for (number, (gap_us, bytes)) in gaps.iter().enumerate() {
                 now += Duration::from_micros(*gap_us);
                 while let Some(due) = link.next_due().filter(|due| *due <= now) {

@@ -4,17 +4,17 @@
 //! the box reports it, and be gone for the other before the box takes it back. So nothing flaps, and a single bad second is ignored.
 //!
 //! The loop has no I/O and no clock: `observe.rs` collects the values, and passes the time. Each change of the reported condition (a turn)
-//! is logged with everything that it follows from (`turns.rs`), so that it can be replayed.
+//! is logged with everything that it follows from (`change_log.rs`), so that it can be replayed.
 
+pub(crate) mod change_log;
 pub(crate) mod observe;
 #[cfg(test)]
 mod tests;
-pub(crate) mod turns;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use fleet::{Condition, Load, NotMe};
+use fleet::{Condition, Load, SheddingReason};
 use serde::{Deserialize, Serialize};
 
 use crate::holding::Viewers;
@@ -91,14 +91,14 @@ impl Observed {
 
 /// When a reason takes effect.
 struct Rule {
-    reason: NotMe,
+    reason: SheddingReason,
     /// It must hold for this long.
     enters_after: Duration,
     /// It must be gone for this long.
     leaves_after: Duration,
 }
 
-const fn rule(reason: NotMe, enters: u64, leaves: u64) -> Rule {
+const fn rule(reason: SheddingReason, enters: u64, leaves: u64) -> Rule {
     Rule {
         reason,
         enters_after: Duration::from_secs(enters),
@@ -109,13 +109,13 @@ const fn rule(reason: NotMe, enters: u64, leaves: u64) -> Rule {
 /// The times are guesses, with these constraints: a gateway hears from a box every 5 s, and declares it lost after 15 s of silence. A
 /// player has 30 to 120 s of film, so a box whose viewers stall must report it within a few seconds.
 static RULES: [Rule; 7] = [
-    rule(NotMe::AtCeiling, 3, 10),
-    rule(NotMe::DiskErrors, 0, 60),
-    rule(NotMe::Pressure, 10, 30),
-    rule(NotMe::AcceptPaused, 0, 15),
-    rule(NotMe::ViewersStall, 3, 60),
-    rule(NotMe::Hot, 2, 60),
-    rule(NotMe::ServerSilent, 3, 3),
+    rule(SheddingReason::AtCeiling, 3, 10),
+    rule(SheddingReason::DiskErrors, 0, 60),
+    rule(SheddingReason::Pressure, 10, 30),
+    rule(SheddingReason::AcceptPaused, 0, 15),
+    rule(SheddingReason::ViewersStall, 3, 60),
+    rule(SheddingReason::Hot, 2, 60),
+    rule(SheddingReason::ServerSilent, 3, 3),
 ];
 
 /// Load relative to the ceiling, in thousandths, at which a box is full, and at which it has room again.
@@ -145,8 +145,8 @@ pub(crate) struct ControlLoop {
     /// The last seconds, oldest first.
     seen: VecDeque<(Duration, Observed)>,
     /// Since when each reason has differed from the reported condition.
-    turning: BTreeMap<NotMe, Duration>,
-    told: Vec<NotMe>,
+    turning: BTreeMap<SheddingReason, Duration>,
+    told: Vec<SheddingReason>,
     was_up: bool,
 }
 
@@ -189,40 +189,40 @@ impl ControlLoop {
     }
 
     /// Whether a reason holds now. A reported one holds until it is clearly over.
-    fn holds(&self, reason: NotMe, was_told: bool) -> bool {
+    fn holds(&self, reason: SheddingReason, was_told: bool) -> bool {
         let Some((_, now)) = self.seen.back() else { return false };
         let above = |value: f64, (enters, leaves): (f64, f64)| {
             value >= if was_told { leaves } else { enters }
         };
         match reason {
-            NotMe::AtCeiling => {
+            SheddingReason::AtCeiling => {
                 let bound = if was_told { ROOMY_PERMILLE } else { FULL_PERMILLE };
                 self.load().permille() >= bound
             }
-            NotMe::DiskErrors => {
+            SheddingReason::DiskErrors => {
                 let is_lost = now.server.as_ref().is_some_and(|server| server.has_lost_library);
                 is_lost || self.growth(|server| server.disk_errors) >= DISK_ERRORS
             }
-            NotMe::Pressure => {
+            SheddingReason::Pressure => {
                 let read = self.read_seconds().unwrap_or(0.0);
                 above(now.memory_percent, MEMORY_PERCENT) || above(read, READ_SECONDS)
             }
-            NotMe::AcceptPaused => self.growth(|server| server.accept_pauses) > 0,
-            NotMe::ViewersStall => {
+            SheddingReason::AcceptPaused => self.growth(|server| server.accept_pauses) > 0,
+            SheddingReason::ViewersStall => {
                 let are_many = was_told
                     || now.server.as_ref().is_some_and(|server| server.stalling >= STALLING_MIN);
                 are_many && self.stalled().is_some_and(|share| above(share, STALLED))
             }
-            NotMe::Hot => {
+            SheddingReason::Hot => {
                 let first = self.seen.front().map_or(0, |(_, first)| first.throttled_total);
                 now.throttled_total > first
             }
-            NotMe::ServerSilent => {
+            SheddingReason::ServerSilent => {
                 let is_silent = now.server.as_ref().is_none_or(|server| server.is_draining);
                 self.was_up && is_silent
             }
             // From another release: this one has no rule for it.
-            NotMe::Other => false,
+            SheddingReason::Other => false,
         }
     }
 

@@ -39,7 +39,7 @@ impl Box {
         }
     }
 
-    fn says(&self) -> Vec<NotMe> {
+    fn says(&self) -> Vec<SheddingReason> {
         match self.control.condition() {
             Condition::NotMe(reasons) => reasons,
             _ => Vec::new(),
@@ -76,9 +76,9 @@ fn load_is_averaged_and_a_full_box_says_so_until_it_has_room() {
     one.run(1, |one| one.server.sent_bytes += share(2000));
     assert_eq!(one.says(), [], "a single bad second is ignored");
     one.run(20, |one| one.server.sent_bytes += share(960));
-    assert_eq!(one.says(), [NotMe::AtCeiling]);
+    assert_eq!(one.says(), [SheddingReason::AtCeiling]);
     one.run(60, |one| one.server.sent_bytes += share(900));
-    assert_eq!(one.says(), [NotMe::AtCeiling], "it has no room yet");
+    assert_eq!(one.says(), [SheddingReason::AtCeiling], "it has no room yet");
     one.run(30, |one| one.server.sent_bytes += share(840));
     assert_eq!(one.says(), []);
 }
@@ -104,20 +104,20 @@ fn errors_of_disks_are_told_at_once_and_a_single_one_is_not() {
     one.run(30, |_| {});
     assert_eq!(one.says(), []);
     one.run(1, |one| one.server.disk_errors += 3);
-    assert_eq!(one.says(), [NotMe::DiskErrors]);
+    assert_eq!(one.says(), [SheddingReason::DiskErrors]);
     one.run(60, |_| {});
-    assert_eq!(one.says(), [NotMe::DiskErrors]);
+    assert_eq!(one.says(), [SheddingReason::DiskErrors]);
     one.run(15, |_| {});
     assert_eq!(one.says(), []);
     one.run(1, |one| one.server.has_lost_library = true);
-    assert_eq!(one.says(), [NotMe::DiskErrors]);
+    assert_eq!(one.says(), [SheddingReason::DiskErrors]);
 }
 
 #[test]
 fn a_server_that_cannot_accept_says_so() {
     let mut one = Box::new();
     one.run(1, |one| one.server.accept_pauses += 1);
-    assert_eq!(one.says(), [NotMe::AcceptPaused]);
+    assert_eq!(one.says(), [SheddingReason::AcceptPaused]);
     one.run(30, |_| {});
     assert_eq!(one.says(), []);
 }
@@ -137,7 +137,7 @@ fn stalls_count_if_enough_viewers_report_them() {
     assert_eq!(one.says(), [], "two of ten do not speak for all");
     one.server.stalling = 3;
     one.run(10, stall);
-    assert_eq!(one.says(), [NotMe::ViewersStall]);
+    assert_eq!(one.says(), [SheddingReason::ViewersStall]);
     one.run(90, |one| one.server.played_seconds += 10.0);
     assert_eq!(one.says(), []);
 }
@@ -159,13 +159,13 @@ fn pressure_counts_if_it_lasts_and_heat_while_the_processor_is_throttled() {
     one.run(60, read(100, 0.2));
     assert_eq!(one.says(), [], "viewers have the window before");
     one.run(25, read(100, 0.4));
-    assert_eq!(one.says(), [NotMe::Pressure]);
+    assert_eq!(one.says(), [SheddingReason::Pressure]);
     one.run(60, read(100, 0.15));
-    assert_eq!(one.says(), [NotMe::Pressure], "it is not over yet");
+    assert_eq!(one.says(), [SheddingReason::Pressure], "it is not over yet");
     one.run(45, read(100, 0.05));
     assert_eq!(one.says(), []);
     one.run(5, |one| one.rest.throttled_total += 1);
-    assert_eq!(one.says(), [NotMe::Hot]);
+    assert_eq!(one.says(), [SheddingReason::Hot]);
     one.run(80, |_| {});
     assert_eq!(one.says(), []);
 }
@@ -177,11 +177,11 @@ fn a_silent_server_is_told_before_a_gateway_would_notice_and_a_missed_answer_is_
     one.run(5, |_| {});
     assert_eq!(one.says(), []);
     one.silent(4);
-    assert_eq!(one.says(), [NotMe::ServerSilent]);
+    assert_eq!(one.says(), [SheddingReason::ServerSilent]);
     one.run(5, |_| {});
     assert_eq!(one.says(), []);
     one.run(5, |one| one.server.is_draining = true);
-    assert_eq!(one.says(), [NotMe::ServerSilent]);
+    assert_eq!(one.says(), [SheddingReason::ServerSilent]);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_server_that_was_started_again_counts_from_its_own_start() {
 #[test]
 fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not() {
     let folder = tempfile::tempdir().unwrap();
-    let log = turns::TurnLog::new(folder.path());
+    let log = change_log::ChangeLog::new(folder.path());
     let mut control = ControlLoop::new(1_000_000_000);
     let mut server = ServerCounters::default();
     let mut said = vec![control.condition()];
@@ -212,16 +212,17 @@ fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not()
         server.played_seconds += 9.1 - if is_busy { 1.7 } else { 0.0 };
         server.stalled_seconds += if is_busy { 1.7 } else { 0.0 };
         let observed = Observed { server: Some(server.clone()), ..Observed::default() };
-        let turn = control.handle_and_note(observed, Duration::from_millis(1000 * second + 7));
-        assert_eq!(turn.is_some(), said.last() != Some(&control.condition()));
-        if let Some(turn) = turn {
-            log.add(&turn);
+        let change = control.handle_and_note(observed, Duration::from_millis(1000 * second + 7));
+        assert_eq!(change.is_some(), said.last() != Some(&control.condition()));
+        if let Some(change) = change {
+            log.add(&change);
             said.push(control.condition());
         }
     }
     assert!(said.len() >= 5, "{said:?}");
     let mut again = Vec::new();
-    turns::read_all(folder.path(), |turn| again.push(turn.expect("a line").again())).unwrap();
+    change_log::read_all(folder.path(), |change| again.push(change.expect("a line").again()))
+        .unwrap();
     assert_eq!(again, said[1..]);
 
     // A log of an older release has sessions, and no count of stalled ones.
@@ -231,7 +232,8 @@ fn every_turn_that_is_logged_comes_out_the_same_again_and_another_one_does_not()
     assert_ne!(old, text.replace("\"viewers\":", "\"sessions\":"));
     std::fs::write(&place, old).unwrap();
     let mut again = Vec::new();
-    turns::read_all(folder.path(), |turn| again.push(turn.expect("a line").again())).unwrap();
+    change_log::read_all(folder.path(), |change| again.push(change.expect("a line").again()))
+        .unwrap();
     assert_eq!(again, said[1..]);
 
     // With less sent, there would have been no turn.

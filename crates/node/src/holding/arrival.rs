@@ -20,7 +20,7 @@ use super::check::{self, Gate};
 use super::error::{Attempt, HoldingError};
 use super::room;
 use super::sources::Sources;
-use crate::kept;
+use crate::persistence;
 
 /// The folder in a [`Workshop`] for a title that is arriving, or that was moved there because it may be damaged.
 pub(crate) const ARRIVING: &str = "arriving";
@@ -65,7 +65,7 @@ impl Arrival<'_> {
     /// [`HoldingError`]. What has arrived by then is kept for the next attempt.
     pub(crate) fn bring(&self) -> Result<Arrived, HoldingError> {
         let above = self.title.above(self.library);
-        kept::make_folder(&above).attempt("make the folder", &above)?;
+        persistence::make_folder(&above).attempt("make the folder", &above)?;
         let workshop = Workshop::lock(&above, self.title.name())?;
         let arriving = workshop.path().join(ARRIVING);
         fs::create_dir_all(&arriving).attempt("make the folder", &arriving)?;
@@ -115,7 +115,7 @@ impl Arrival<'_> {
         let place = arriving.join(RECORD);
         let document = &wanted.record;
         let bytes = self.sources.small(&document.path, RECORD_BYTES_MAX, &document.sha256)?;
-        kept::write(&place, &bytes).attempt("write", &place)?;
+        persistence::write(&place, &bytes).attempt("write", &place)?;
         let record = Record::read(arriving).map_err(|why| {
             HoldingError::Origin(format!("the record of {} is damaged: {why}", self.title))
         })?;

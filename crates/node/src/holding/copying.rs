@@ -20,7 +20,7 @@ use super::room;
 use super::sources::Sources;
 use super::stamp::stamp;
 use super::table::{Held, Verified};
-use super::{Holder, lock};
+use super::{Replicator, lock};
 
 /// The longest wait for new work.
 const IDLE: Duration = Duration::from_secs(1);
@@ -58,7 +58,7 @@ impl Job {
     }
 }
 
-impl Holder {
+impl Replicator {
     /// The copier's loop.
     pub(super) fn keep_copying(&self) {
         while !self.copier.is_stopped() {

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::error::HoldingError;
-use super::{Holder, lock, room};
-use crate::kept;
+use super::{Replicator, lock, room};
+use crate::persistence;
 
 /// How often the folders are checked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -71,13 +71,14 @@ impl Disks {
     /// If none is usable, or their state cannot be saved.
     pub(super) fn open(libraries: &[PathBuf], state: &Path) -> io::Result<Self> {
         let noted = state.join(FOLDERS);
-        let mut own_disk: BTreeMap<PathBuf, bool> = kept::read_json(&noted).unwrap_or_default();
+        let mut own_disk: BTreeMap<PathBuf, bool> =
+            persistence::read_json(&noted).unwrap_or_default();
         let root = rustix::fs::stat("/").map_or(0, |root| root.st_dev);
         let mut disks = Self::default();
         let mut first = None;
         for library in libraries {
             let had_disk = own_disk.get(library) == Some(&true);
-            let made = if had_disk { Ok(()) } else { kept::make_folder(library) };
+            let made = if had_disk { Ok(()) } else { persistence::make_folder(library) };
             let found = made.and_then(|()| look(library)).and_then(|place| {
                 let is_mounted = !had_disk || place.device != root;
                 let bare = || {
@@ -102,7 +103,7 @@ impl Disks {
         if disks.folders.is_empty() {
             return Err(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()));
         }
-        kept::write_json(&noted, &own_disk)?;
+        persistence::write_json(&noted, &own_disk)?;
         disks.measure(&BTreeMap::new());
         Ok(disks)
     }
@@ -167,7 +168,7 @@ fn tell_lost(library: &Path, why: &str) {
     ));
 }
 
-impl Holder {
+impl Replicator {
     /// The folders of the library that can be used now.
     pub(super) fn libraries(&self) -> Vec<PathBuf> {
         self.disks.usable()
@@ -208,7 +209,7 @@ impl Holder {
         }
         tell_lost(library, why);
         self.table.lose(library);
-        self.copier.ring();
+        self.copier.wake();
     }
 }
 
@@ -228,7 +229,7 @@ mod tests {
         // An earlier run saw a disk there.
         let root = rustix::fs::stat("/").unwrap().st_dev;
         let has_disk = rustix::fs::stat(&one).unwrap().st_dev != root;
-        kept::write_json(&state.join(FOLDERS), &BTreeMap::from([(&one, true)])).unwrap();
+        persistence::write_json(&state.join(FOLDERS), &BTreeMap::from([(&one, true)])).unwrap();
         let disks = Disks::open(&both, &state).unwrap();
         assert_eq!(disks.left().contains(&one), has_disk, "on the disk of the system");
         fs::remove_dir(&one).unwrap();

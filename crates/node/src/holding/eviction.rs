@@ -28,7 +28,7 @@ use super::arrival::ARRIVING;
 use super::error::{Attempt, HoldingError};
 use super::look::{DEPTH_MAX, find_hidden, title_path};
 use super::table::Held;
-use super::{Holder, OpenFiles, block_map, lock};
+use super::{OpenFiles, Replicator, block_map, lock};
 
 /// How long a gateway's permission is valid. Nodes ask every few seconds.
 const LEAVE_HOLDS: Duration = Duration::from_secs(30);
@@ -84,7 +84,7 @@ impl Evictions {
     }
 }
 
-impl Holder {
+impl Replicator {
     /// Sets the function that lists the server's open files. Without it nothing is evicted.
     pub fn watch_server(&self, open_files: OpenFiles) {
         *lock(&self.evictions.open_files) = Some(open_files);
@@ -160,7 +160,7 @@ impl Holder {
                 Ok(true) => {
                     crate::tell(&format!("evicted {path}: other nodes hold it"));
                     // Removing takes time: withdrawals come first, and the next title needs permission that is still valid.
-                    self.remover.ring();
+                    self.remover.wake();
                     return;
                 }
                 // A viewer watches it, or another thread or process works on it.

@@ -1,7 +1,7 @@
 //! Fetches missing titles: what may be fetched now, from where, and how far it has got.
 //!
 //! A title is fetched while a window is open, or at once if the fleet asks for that. It comes from a node of the same cluster if one has
-//! it; only the node whose turn it is ([`Turns`]) asks other nodes and the origin. Damaged titles are repaired at any time, from any
+//! it; only the node whose turn it is ([`FetchRanks`]) asks other nodes and the origin. Damaged titles are repaired at any time, from any
 //! source.
 
 use std::collections::{HashSet, VecDeque};
@@ -16,6 +16,7 @@ use steering::Fleet;
 use token::CopyRing;
 
 use super::copies::CopyProofs;
+use super::fetch_rank::FetchRanks;
 use super::giving_way::{GivingWay, Viewers};
 use super::grants::Grants;
 use super::http_client::HttpClient;
@@ -23,11 +24,10 @@ use super::origin::origin;
 use super::peer::{self, PeerOrigin};
 use super::run_last::run_last;
 use super::sources::{Distance, FillCounts, Ledger, TitleSource};
-use super::turns::Turns;
 use super::volume::Volume;
 use super::window::Windows;
-use super::{Holder, VOLUME, lock};
-use crate::kept;
+use super::{Replicator, VOLUME, lock};
+use crate::persistence;
 
 /// The rate assumed for an unlimited fill when it gives way to viewers, and when its speed is not known yet: a link of 10 Gb/s.
 const UNBOUND_BYTES_PER_SECOND: u64 = 1_250_000_000;
@@ -47,7 +47,7 @@ pub(super) struct Fill {
     pub(super) copies: Arc<CopyProofs>,
     windows: Windows,
     volume: Mutex<Volume>,
-    turns: Mutex<Turns>,
+    fetch_ranks: Mutex<FetchRanks>,
     fleet: Mutex<Option<Arc<Known>>>,
     giving_way: Mutex<GivingWay>,
     /// The box has viewers now.
@@ -64,13 +64,13 @@ pub(super) struct Fill {
 struct Known {
     fleet: Arc<Fleet>,
     /// Positions in it of the other nodes of this cluster.
-    mates: Vec<usize>,
+    cluster_peers: Vec<usize>,
 }
 
 impl Fill {
     pub(super) fn new(windows: Windows, volume: Volume) -> Self {
         let volume = Mutex::new(volume);
-        let (ledger, grants, copies, turns, fleet, giving_way, is_watched, current, brought) =
+        let (ledger, grants, copies, fetch_ranks, fleet, giving_way, is_watched, current, brought) =
             Default::default();
         let idle_rounds = AtomicU64::new(0);
         Self {
@@ -79,7 +79,7 @@ impl Fill {
             copies,
             windows,
             volume,
-            turns,
+            fetch_ranks,
             fleet,
             giving_way,
             is_watched,
@@ -142,14 +142,14 @@ pub struct FillStatus {
     pub counts: FillCounts,
 }
 
-impl Holder {
+impl Replicator {
     /// Takes a snapshot of the fleet: its nodes, and the titles that each holds.
     pub fn note_fleet(&self, fleet: Arc<Fleet>) {
         let now = self.started.elapsed();
-        lock(&self.fill.turns).handle_fleet(fleet.snapshot(), &self.options.node, now);
-        let mates = peer::mates(&fleet, &self.options.node);
-        *lock(&self.fill.fleet) = Some(Arc::new(Known { fleet, mates }));
-        self.copier.ring();
+        lock(&self.fill.fetch_ranks).handle_fleet(fleet.snapshot(), &self.options.node, now);
+        let cluster_peers = peer::cluster_peers(&fleet, &self.options.node);
+        *lock(&self.fill.fleet) = Some(Arc::new(Known { fleet, cluster_peers }));
+        self.copier.wake();
     }
 
     /// Sets whether the fleet signs addresses.
@@ -218,7 +218,7 @@ impl Holder {
         let news = volume.take_news();
         drop(volume);
         if let Some(kept) = news {
-            if let Err(error) = kept::write_json(&self.options.state.join(VOLUME), &kept) {
+            if let Err(error) = persistence::write_json(&self.options.state.join(VOLUME), &kept) {
                 crate::tell(&format!("cannot save how much was fetched in this window: {error}"));
             }
         }
@@ -260,25 +260,26 @@ impl Holder {
         self.keep_volume();
         let waited: HashSet<_> =
             missing.iter().map(|one| (one.path.as_str(), one.version)).collect();
-        lock(&self.fill.turns).keep(|held| waited.contains(&(held.path.as_str(), held.version)));
+        lock(&self.fill.fetch_ranks)
+            .keep(|held| waited.contains(&(held.path.as_str(), held.version)));
         let patience = self.patience(missing);
         let is_open = self.is_time();
         let can = |wanted: &&&PublishedTitle| {
-            may(&wanted.path) && (self.has_mate(wanted) || self.may_go_out(wanted, patience))
+            may(&wanted.path) && (self.has_peer_with(wanted) || self.may_go_out(wanted, patience))
         };
         let at_once = missing.iter().filter(|wanted| self.is_wanted_at_once(wanted)).find(can);
         if at_once.is_some() || !is_open {
             return at_once.map(|wanted| (*wanted).clone());
         }
-        let mut of_mates = None;
+        let mut of_cluster_peers = None;
         for wanted in missing.iter().filter(|wanted| may(&wanted.path)) {
-            if self.has_mate(wanted) {
-                of_mates = of_mates.or(Some(wanted));
+            if self.has_peer_with(wanted) {
+                of_cluster_peers = of_cluster_peers.or(Some(wanted));
             } else if self.may_go_out(wanted, patience) {
                 return Some((*wanted).clone());
             }
         }
-        of_mates.map(|wanted| (*wanted).clone())
+        of_cluster_peers.map(|wanted| (*wanted).clone())
     }
 
     /// How long a title should take: as long as the largest one, because a node that fetches that one fetches nothing else meanwhile.
@@ -297,28 +298,28 @@ impl Holder {
         // The nodes of the cluster are known from the first heartbeats on.
         let is_known = lock(&self.fill.fleet).is_some();
         let patience = if is_known { patience } else { self.options.fill_wait };
-        lock(&self.fill.turns).may_go_out(&wanted.held(), &self.options.node, patience, now)
+        lock(&self.fill.fetch_ranks).may_go_out(&wanted.held(), &self.options.node, patience, now)
     }
 
     fn peers(&self, wanted: &PublishedTitle) -> Vec<peer::Peer> {
         let Some(known) = lock(&self.fill.fleet).clone() else { return Vec::new() };
         let now = self.started.elapsed();
-        let mut peers = peer::peers(&known.fleet, &known.mates, &self.options.node, wanted);
+        let mut peers = peer::peers(&known.fleet, &known.cluster_peers, &self.options.node, wanted);
         peers.retain(|peer| self.fill.ledger.may_ask(&peer.node, now));
         peers
     }
 
     /// Whether a node of the cluster has a title. This runs for every missing title, so it looks only at those nodes.
-    fn has_mate(&self, wanted: &PublishedTitle) -> bool {
+    fn has_peer_with(&self, wanted: &PublishedTitle) -> bool {
         let Some(known) = lock(&self.fill.fleet).clone() else { return false };
-        let Known { fleet, mates } = &*known;
+        let Known { fleet, cluster_peers } = &*known;
         let Some(title) = peer::title(fleet, wanted) else { return false };
         let now = self.started.elapsed();
         let may_ask = |at: usize| {
             let node = &fleet.snapshot().nodes[at];
             peer::is_source(fleet, at, title) && self.fill.ledger.may_ask(&node.name, now)
         };
-        mates.iter().any(|at| may_ask(*at))
+        cluster_peers.iter().any(|at| may_ask(*at))
     }
 
     /// The sources of a title, nearest first. A repair may use any of them.
@@ -330,7 +331,7 @@ impl Holder {
     ) -> Vec<TitleSource> {
         let may_go_out = is_mending || self.may_go_out(wanted, self.patience(&[wanted]));
         let mut peers = self.peers(wanted);
-        peers.retain(|peer| peer.is_mate || may_go_out);
+        peers.retain(|peer| peer.is_cluster_peer || may_go_out);
         if !peers.is_empty() && !self.fill.grants.obtain(&wanted.held()) {
             crate::tell(&format!(
                 "{} is not copied from other nodes: no gateway granted permission",
@@ -356,7 +357,7 @@ impl Holder {
             }
         };
         let source = |peer: peer::Peer| TitleSource {
-            distance: if peer.is_mate { Distance::Cluster } else { Distance::Fleet },
+            distance: if peer.is_cluster_peer { Distance::Cluster } else { Distance::Fleet },
             node: Some(peer.node.clone()),
             from: Ok(Box::new(PeerOrigin {
                 client: Arc::clone(&client),

@@ -43,7 +43,7 @@ impl HttpClient {
         base: &str,
         asked: &Asked<'_>,
         wanted: &Wanted,
-        into: &mut Room<'_>,
+        into: &mut BodyBuffer<'_>,
     ) -> Result<(), PeerFault> {
         let deadline = Deadline::after(BLOCK_MAX);
         let request = request(base, asked, wanted);
@@ -123,7 +123,12 @@ fn host_and_port(authority: &str, is_tls: bool) -> (&str, Option<u16>) {
 /// The files of one title on one server.
 pub(crate) trait OverHttp {
     /// Fetches a file, or a part of it.
-    fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError>;
+    fn fetch(
+        &self,
+        path: &str,
+        wanted: &Wanted,
+        into: &mut BodyBuffer<'_>,
+    ) -> Result<(), HoldingError>;
 }
 
 impl<T: OverHttp> Origin for T {
@@ -135,26 +140,26 @@ impl<T: OverHttp> Origin for T {
         into: &mut BlockBuffer,
     ) -> Result<(), HoldingError> {
         let wanted = Wanted::Part { from: offset, count, of: file.bytes };
-        self.fetch(&file.path, &wanted, &mut Room::Block(into))
+        self.fetch(&file.path, &wanted, &mut BodyBuffer::Block(into))
     }
 
     fn small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, HoldingError> {
         let mut bytes = Vec::new();
         let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         let wanted = Wanted::All { bytes_max };
-        self.fetch(path, &wanted, &mut Room::Any(&mut bytes))?;
+        self.fetch(path, &wanted, &mut BodyBuffer::Any(&mut bytes))?;
         Ok(bytes)
     }
 }
 
 /// The destination of a body, whose length is in its head.
-pub(crate) enum Room<'a> {
+pub(crate) enum BodyBuffer<'a> {
     /// For bodies no longer than a block.
     Block(&'a mut BlockBuffer),
     Any(&'a mut Vec<u8>),
 }
 
-impl Room<'_> {
+impl BodyBuffer<'_> {
     fn of(&mut self, bytes: usize) -> &mut [u8] {
         match self {
             Self::Block(block) => block.first_mut(bytes),

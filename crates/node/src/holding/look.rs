@@ -15,7 +15,7 @@ use super::hidden::Hidden;
 use super::removal::ReplacedVersion;
 use super::stamp::stamp;
 use super::table::Held;
-use super::{Holder, lock};
+use super::{Replicator, lock};
 
 /// How to treat a title whose files no longer look as they did when it was verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ fn is_gone(path: &str, held: &Held) -> bool {
     record.is_ok_and(|record| !record.exists())
 }
 
-impl Holder {
+impl Replicator {
     /// Brings the table up to date with the library.
     ///
     /// # Errors
@@ -132,7 +132,7 @@ impl Holder {
         let workshop = title.above(library).join(Workshop::folder_name(title.name()));
         lock(&self.hidden).insert(path.to_owned(), Hidden::find(&workshop));
         crate::tell(&format!("{path} is not served until it is verified: {why}"));
-        self.copier.ring();
+        self.copier.wake();
         Ok(())
     }
 

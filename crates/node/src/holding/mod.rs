@@ -23,6 +23,7 @@ mod copying;
 mod disks;
 mod error;
 mod eviction;
+mod fetch_rank;
 mod filling;
 mod giving_way;
 mod grants;
@@ -40,7 +41,6 @@ mod scrub;
 mod sources;
 mod stamp;
 mod table;
-mod turns;
 mod volume;
 mod web_origin;
 mod window;
@@ -60,8 +60,8 @@ use fleet::{
 };
 use serde::Serialize;
 
-use crate::kept;
-use crate::stop::Bell;
+use crate::persistence;
+use crate::stop::Wakeup;
 use block_map::Why;
 use copying::Trouble;
 use disks::Disks;
@@ -115,7 +115,7 @@ pub struct HoldingOptions {
 pub type OpenFiles = Box<dyn Fn() -> io::Result<HashSet<(u64, u64)>> + Send + Sync>;
 
 /// Holds titles.
-pub struct Holder {
+pub struct Replicator {
     options: HoldingOptions,
     disks: Disks,
     table: Table,
@@ -136,10 +136,10 @@ pub struct Holder {
     fill: Fill,
     scrub: Scrub,
     started: Instant,
-    copier: Bell,
-    remover: Bell,
-    scrubber: Bell,
-    watcher: Bell,
+    copier: Wakeup,
+    remover: Wakeup,
+    scrubber: Wakeup,
+    watcher: Wakeup,
 }
 
 /// The status for operators.
@@ -185,7 +185,7 @@ pub(crate) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-impl Holder {
+impl Replicator {
     /// Loads the state of an earlier run, removes titles that were withdrawn by then, and hides titles that have changed since. Start the
     /// server after this.
     ///
@@ -194,12 +194,13 @@ impl Holder {
     pub fn open(options: HoldingOptions) -> io::Result<Self> {
         let disks = Disks::open(&options.libraries, &options.state)?;
         let table = Table::new(options.node.clone(), options.state.join("verified"))?;
-        let desired: Desired = kept::read_json(&options.state.join(DESIRED)).unwrap_or_default();
+        let desired: Desired =
+            persistence::read_json(&options.state.join(DESIRED)).unwrap_or_default();
         let receipts: Vec<Receipt> =
-            kept::read_json(&options.state.join(RECEIPTS)).unwrap_or_default();
-        let replaced = kept::read_json(&options.state.join(REPLACED)).unwrap_or_default();
-        let volume = kept::read_json(&options.state.join(VOLUME)).unwrap_or_default();
-        let holder = Self {
+            persistence::read_json(&options.state.join(RECEIPTS)).unwrap_or_default();
+        let replaced = persistence::read_json(&options.state.join(REPLACED)).unwrap_or_default();
+        let volume = persistence::read_json(&options.state.join(VOLUME)).unwrap_or_default();
+        let replicator = Self {
             disks,
             table,
             desired: Mutex::new(Arc::new(desired)),
@@ -215,15 +216,15 @@ impl Holder {
             fill: Fill::new(Windows(options.windows.clone()), volume),
             scrub: Scrub::default(),
             started: Instant::now(),
-            copier: Bell::default(),
-            remover: Bell::default(),
-            scrubber: Bell::default(),
-            watcher: Bell::default(),
+            copier: Wakeup::default(),
+            remover: Wakeup::default(),
+            scrubber: Wakeup::default(),
+            watcher: Wakeup::default(),
             options,
         };
-        holder.withdraw_all();
-        holder.look(look::Changed::Hide)?;
-        Ok(holder)
+        replicator.withdraw_all();
+        replicator.look(look::Changed::Hide)?;
+        Ok(replicator)
     }
 
     /// Starts the threads.
@@ -232,8 +233,8 @@ impl Holder {
     /// If one cannot be started.
     pub fn start(self: &Arc<Self>) -> io::Result<Vec<JoinHandle<()>>> {
         let spawn = |name: &str, work: fn(&Self)| {
-            let holder = Arc::clone(self);
-            std::thread::Builder::new().name(name.into()).spawn(move || work(&holder))
+            let replicator = Arc::clone(self);
+            std::thread::Builder::new().name(name.into()).spawn(move || work(&replicator))
         };
         Ok(vec![
             spawn("copy", Self::keep_copying)?,
@@ -246,7 +247,7 @@ impl Holder {
     /// Stops the threads, even in the middle of a copy.
     pub fn stop(&self) {
         let all = [&self.copier, &self.remover, &self.scrubber, &self.watcher];
-        all.into_iter().for_each(Bell::stop);
+        all.into_iter().for_each(Wakeup::stop);
     }
 
     /// The wall clock. Durations and waits use `started` instead, which clock jumps do not affect.
@@ -285,7 +286,7 @@ impl Holder {
             ));
         }
         let place = self.options.state.join(DESIRED);
-        kept::write_json(&place, &desired)
+        persistence::write_json(&place, &desired)
             .map_err(|error| format!("cannot write {}: {error}", place.display()))?;
         let desired = Arc::new(desired);
         *kept = Arc::clone(&desired);
@@ -295,8 +296,8 @@ impl Holder {
         self.generation.fetch_add(1, Ordering::Relaxed);
         // Earlier obstacles may be gone.
         lock(&self.troubles).clear();
-        self.remover.ring();
-        self.copier.ring();
+        self.remover.wake();
+        self.copier.wake();
         Ok(())
     }
 

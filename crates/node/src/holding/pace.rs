@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::lock;
-use crate::stop::Bell;
+use crate::stop::Wakeup;
 
 /// The longest wait before checking the limit again: it may have changed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -57,25 +57,25 @@ impl Pace {
     }
 }
 
-/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: `false` if the thread of `bell` is to stop, or `wants`
+/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: `false` if the thread of `wakeup` is to stop, or `wants`
 /// returns `false`.
 pub(crate) fn keep_pace(
     pace: &Mutex<Pace>,
     bytes: u64,
     since: Instant,
-    bell: &Bell,
+    wakeup: &Wakeup,
     wants: &dyn Fn() -> bool,
 ) -> bool {
     loop {
         let wait = lock(pace).wait(since.elapsed());
-        if bell.is_stopped() || !wants() {
+        if wakeup.is_stopped() || !wants() {
             return false;
         }
         if wait.is_zero() {
             lock(pace).take(bytes, since.elapsed());
             return true;
         }
-        bell.pause(wait.min(LOOK_AGAIN));
+        wakeup.pause(wait.min(LOOK_AGAIN));
     }
 }
 

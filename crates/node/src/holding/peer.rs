@@ -10,7 +10,7 @@ use steering::Fleet;
 use super::copies::CopyProofs;
 use super::error::HoldingError;
 use super::grants::Grants;
-use super::http_client::{Asked, HttpClient, OverHttp, Room};
+use super::http_client::{Asked, BodyBuffer, HttpClient, OverHttp};
 use super::http_head::Wanted;
 use super::sources::PeerFault;
 use crate::joining::now_unix_millis;
@@ -25,18 +25,18 @@ pub(crate) struct Peer {
     /// `http://HOST:PORT`.
     pub(crate) base: String,
     /// It is in the same cluster.
-    pub(crate) is_mate: bool,
+    pub(crate) is_cluster_peer: bool,
 }
 
 /// The positions in the snapshot of the other nodes of `own`'s cluster.
-pub(crate) fn mates(fleet: &Fleet, own: &Name) -> Vec<usize> {
+pub(crate) fn cluster_peers(fleet: &Fleet, own: &Name) -> Vec<usize> {
     let nodes = &fleet.snapshot().nodes;
     let Some(ours) = fleet.node(own.as_str()).map(|at| &nodes[at].place) else { return Vec::new() };
-    let is_mate = |at: &usize| {
+    let is_cluster_peer = |at: &usize| {
         let place = &nodes[*at].place;
         nodes[*at].name != *own && (&place.site, &place.cluster) == (&ours.site, &ours.cluster)
     };
-    (0..nodes.len()).filter(is_mate).collect()
+    (0..nodes.len()).filter(is_cluster_peer).collect()
 }
 
 /// The position of a title in the snapshot, if that has this version.
@@ -54,7 +54,7 @@ pub(crate) fn is_source(fleet: &Fleet, node: usize, title: usize) -> bool {
 /// The nodes to copy a title from, those of the cluster first. Each asking node gets a different order, which spreads the load.
 pub(crate) fn peers(
     fleet: &Fleet,
-    mates: &[usize],
+    cluster_peers: &[usize],
     own: &Name,
     wanted: &PublishedTitle,
 ) -> Vec<Peer> {
@@ -66,12 +66,12 @@ pub(crate) fn peers(
         *fleet::Digest::of(text.as_bytes()).as_bytes()
     };
     let mut found: Vec<usize> = (0..snapshot.nodes.len()).filter(may).collect();
-    found.sort_by_cached_key(|at| (!mates.contains(at), drawn(*at)));
+    found.sort_by_cached_key(|at| (!cluster_peers.contains(at), drawn(*at)));
     let policy = &snapshot.policy;
     let peer = |at: usize| Peer {
         node: snapshot.nodes[at].name.clone(),
         base: format!("{}://{}:{}", policy.scheme, snapshot.nodes[at].host, policy.port),
-        is_mate: mates.contains(&at),
+        is_cluster_peer: cluster_peers.contains(&at),
     };
     found.into_iter().take(PEERS_MAX).map(peer).collect()
 }
@@ -103,7 +103,12 @@ impl PeerOrigin {
 }
 
 impl OverHttp for PeerOrigin {
-    fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
+    fn fetch(
+        &self,
+        path: &str,
+        wanted: &Wanted,
+        into: &mut BodyBuffer<'_>,
+    ) -> Result<(), HoldingError> {
         // Only nodes get the proof, not origins.
         let now = u64::try_from(now_unix_millis()).unwrap_or_default() / 1000;
         let proof = self.copies.of(&format!("{}/{path}", self.title.path), now);

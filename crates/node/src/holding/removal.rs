@@ -15,8 +15,8 @@ use super::error::{Attempt, HoldingError};
 use super::eviction::REMOVED;
 use super::look::{Changed, title_path};
 use super::stamp::stamp;
-use super::{Holder, RECEIPTS, REPLACED, lock};
-use crate::kept;
+use super::{RECEIPTS, REPLACED, Replicator, lock};
+use crate::persistence;
 
 /// How often failed removals are retried.
 const RETRY: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ pub(super) struct ReplacedVersion {
     pub(super) unix_seconds: u64,
 }
 
-impl Holder {
+impl Replicator {
     /// The remover's loop.
     pub(super) fn keep_removing(&self) {
         self.finish_removals();
@@ -105,7 +105,7 @@ impl Holder {
         let receipts: Vec<_> =
             receipts.into_iter().map(|(held, state)| Receipt { held, state }).collect();
         let place = self.options.state.join(RECEIPTS);
-        if let Err(error) = kept::write_json(&place, &receipts) {
+        if let Err(error) = persistence::write_json(&place, &receipts) {
             crate::tell(&format!("cannot write {}: {error}", place.display()));
         }
     }
@@ -225,7 +225,7 @@ impl Holder {
 
     fn keep_replaced(&self, replaced: &[ReplacedVersion]) {
         let place = self.options.state.join(REPLACED);
-        if let Err(error) = kept::write_json(&place, &replaced) {
+        if let Err(error) = persistence::write_json(&place, &replaced) {
             crate::tell(&format!("cannot write {}: {error}", place.display()));
         }
     }
@@ -249,7 +249,7 @@ impl Holder {
             }
         }
         if has_news {
-            self.copier.ring();
+            self.copier.wake();
         }
     }
 }

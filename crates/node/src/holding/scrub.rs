@@ -21,7 +21,7 @@ use super::giving_way::{GivingWay, Viewers};
 use super::look::title_path;
 use super::pace::{Pace, keep_pace};
 use super::table::Held;
-use super::{Holder, lock};
+use super::{Replicator, lock};
 
 /// Slower than this is pointless, and this much does not burden a disk.
 const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
@@ -100,7 +100,7 @@ impl Scrub {
     }
 }
 
-impl Holder {
+impl Replicator {
     /// The scrubber's loop.
     pub(super) fn keep_scrubbing(&self) {
         while !self.scrubber.is_stopped() {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fleet::{Digest, HeldTitle, Inventory, Name};
 use serde::{Deserialize, Serialize};
 
-use crate::kept;
+use crate::persistence;
 
 /// A title in the library.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,7 +65,7 @@ struct Inner {
 impl Table {
     /// An empty table of `node`; an earlier one has saved its data in `folder`.
     pub(crate) fn new(node: Name, folder: PathBuf) -> std::io::Result<Self> {
-        kept::make_folder(&folder)?;
+        persistence::make_folder(&folder)?;
         Ok(Self { node, folder, inner: Mutex::default() })
     }
 
@@ -110,7 +110,7 @@ impl Table {
         match held.verified {
             Some(verified) => {
                 let kept = Kept { path: path.to_owned(), version: held.version, verified };
-                if let Err(error) = kept::write_json(&place, &kept) {
+                if let Err(error) = persistence::write_json(&place, &kept) {
                     // Without the file, it is verified again after the next start.
                     crate::tell(&format!("cannot write {}: {error}", place.display()));
                 }
@@ -149,7 +149,7 @@ impl Table {
 
     /// The verification of this version of the title at `path`, if an earlier run has saved one.
     pub(crate) fn kept(&self, path: &str, version: Digest) -> Option<Verified> {
-        let kept: Kept = kept::read_json(&self.place(path))?;
+        let kept: Kept = persistence::read_json(&self.place(path))?;
         (kept.path == path && kept.version == version).then_some(kept.verified)
     }
 

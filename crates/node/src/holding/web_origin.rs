@@ -7,7 +7,7 @@ use crypt::client::Trust;
 use fleet::{Digest, OriginRoot};
 
 use super::error::HoldingError;
-use super::http_client::{Asked, HttpClient, OverHttp, Room};
+use super::http_client::{Asked, BodyBuffer, HttpClient, OverHttp};
 use super::http_head::Wanted;
 use super::sources::PeerFault;
 
@@ -41,7 +41,12 @@ impl WebOrigin {
 
 impl OverHttp for WebOrigin {
     /// Fetches the file at `path` under one of its names. A version's document has its own name in a bucket, but not in a library.
-    fn fetch(&self, path: &str, wanted: &Wanted, into: &mut Room<'_>) -> Result<(), HoldingError> {
+    fn fetch(
+        &self,
+        path: &str,
+        wanted: &Wanted,
+        into: &mut BodyBuffer<'_>,
+    ) -> Result<(), HoldingError> {
         let mut fetch = |key: &str| {
             let target = format!("{}/{}", self.folder, encode_path(Path::new(key)));
             let asked = Asked { target: &target, proof: None };

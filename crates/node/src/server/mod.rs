@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::holding::lock;
-use crate::kept;
-use crate::stop::Bell;
+use crate::persistence;
+use crate::stop::Wakeup;
 use process::{Identity, Process};
 
 /// The wait before a server that ended is restarted: this at first, then doubled each time, up to [`BACKOFF_MAX`].
@@ -60,7 +60,7 @@ pub struct ServerOptions {
 /// Supervises the server.
 pub struct ServerProcess {
     options: ServerOptions,
-    bell: Bell,
+    wakeup: Wakeup,
     is_up: AtomicBool,
     found: Mutex<Found>,
     runs: Mutex<Runs>,
@@ -98,9 +98,9 @@ impl ServerProcess {
     /// If the server's state folder cannot be created.
     pub fn new(options: ServerOptions) -> io::Result<Self> {
         fs::create_dir_all(state(&options.state))?;
-        let (bell, is_up, found, runs, is_outdated) = Default::default();
+        let (wakeup, is_up, found, runs, is_outdated) = Default::default();
         let libraries = Mutex::new(options.libraries.clone());
-        Ok(Self { options, bell, is_up, found, runs, libraries, is_outdated })
+        Ok(Self { options, wakeup, is_up, found, runs, libraries, is_outdated })
     }
 
     /// Sets the folders to serve. If they have changed, the server drains and is restarted.
@@ -125,7 +125,7 @@ impl ServerProcess {
 
     /// Stops the server and the thread.
     pub fn stop(&self) {
-        self.bell.stop();
+        self.wakeup.stop();
     }
 
     /// Whether the process is running.
@@ -153,7 +153,7 @@ impl ServerProcess {
 
     fn look_after(&self) {
         let mut backoff = BACKOFF;
-        while !self.bell.is_stopped() {
+        while !self.wakeup.is_stopped() {
             let begun = Instant::now();
             let ended = match self.find_or_start() {
                 Ok((process, child)) => self.watch(&process, child),
@@ -162,7 +162,7 @@ impl ServerProcess {
                     None
                 }
             };
-            if self.bell.is_stopped() {
+            if self.wakeup.is_stopped() {
                 return;
             }
             if self.is_outdated.swap(false, Ordering::Relaxed) {
@@ -178,14 +178,14 @@ impl ServerProcess {
                 "the server has ended{} (see {log}); it is restarted in {backoff:?}",
                 ended.map(how).unwrap_or_default()
             ));
-            self.bell.pause(backoff);
+            self.wakeup.pause(backoff);
             backoff = (backoff * 2).min(BACKOFF_MAX);
         }
     }
 
     fn find_or_start(&self) -> io::Result<(Process, Option<Child>)> {
         let state = state(&self.options.state);
-        let noted = kept::read_json::<Identity>(&self.place(NOTE));
+        let noted = persistence::read_json::<Identity>(&self.place(NOTE));
         let by_note = noted.and_then(|noted| Some((noted.process()?, noted)));
         // The file can be missing if the agent was killed just after it had started the server.
         let by_line = || {
@@ -196,7 +196,7 @@ impl ServerProcess {
             crate::tell(&format!("found the server again: process {}", identity.pid));
             let is_outdated = identity.libraries() != *lock(&self.libraries);
             self.is_outdated.store(is_outdated, Ordering::Relaxed);
-            kept::write_json(&self.place(NOTE), &identity)?;
+            persistence::write_json(&self.place(NOTE), &identity)?;
             *lock(&self.runs) = Runs::Yes(identity);
             return Ok((process, None));
         }
@@ -212,7 +212,7 @@ impl ServerProcess {
             child.wait()?;
             return Err(gone());
         };
-        kept::write_json(&self.place(NOTE), &identity)?;
+        persistence::write_json(&self.place(NOTE), &identity)?;
         *lock(&self.runs) = Runs::Yes(identity);
         Ok((process, Some(child)))
     }
@@ -224,7 +224,7 @@ impl ServerProcess {
             if lock(&self.found).admin.is_none() {
                 *lock(&self.found) = said(&self.place(SAID));
             }
-            if self.bell.is_stopped() || self.is_outdated.load(Ordering::Relaxed) {
+            if self.wakeup.is_stopped() || self.is_outdated.load(Ordering::Relaxed) {
                 self.end(process);
                 break;
             }
@@ -291,7 +291,7 @@ impl ServerProcess {
             // A JSON string is also a TOML string.
             let text = |path: &Path| serde_json::to_string(&path.to_string_lossy());
             let (keys, copies) = (text(&options.keys)?, text(&options.copy_keys)?);
-            kept::write(
+            persistence::write(
                 &config,
                 format!("[signing]\nkeys = [{keys}]\nmay_be_empty = true\ncopies = {copies}\n")
                     .as_bytes(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use catalog::{RECORD, Record, TitlePath};
 use fleet::{Desired, Digest, HeldTitle, PublishedTitle, TitleDocument};
-use fullbore_node::{Holder, HoldingOptions};
+use fullbore_node::{HoldingOptions, Replicator};
 use fullbore_tests::{FILM, make_title};
 use tempfile::TempDir;
 
@@ -86,7 +86,7 @@ impl Folders {
     }
 
     pub(crate) fn open_with(&self, options: HoldingOptions) -> Box {
-        Box { holder: Arc::new(Holder::open(options).unwrap()), threads: Vec::new() }
+        Box { replicator: Arc::new(Replicator::open(options).unwrap()), threads: Vec::new() }
     }
 
     /// The place of a title's film in the box's library.
@@ -125,37 +125,37 @@ pub(crate) fn published(origin: &Path, path: &str) -> PublishedTitle {
 
 /// A box's holder, which stops at the end of the test.
 pub(crate) struct Box {
-    pub(crate) holder: Arc<Holder>,
+    pub(crate) replicator: Arc<Replicator>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Box {
     pub(crate) fn start(mut self) -> Self {
-        self.threads = self.holder.start().unwrap();
+        self.threads = self.replicator.start().unwrap();
         self
     }
 
     pub(crate) fn desire(&self, titles: &[&PublishedTitle], withdrawn: &[HeldTitle]) {
         let titles = titles.iter().map(|title| (*title).clone()).collect();
         let withdrawn = withdrawn.to_vec();
-        let known = self.holder.desired();
+        let known = self.replicator.desired();
         let (epoch, revision) = (known.epoch, known.revision + 1);
         let desired = Desired { epoch, revision, titles, withdrawn, ..Desired::default() };
-        self.holder.handle_desired(desired).unwrap();
+        self.replicator.handle_desired(desired).unwrap();
     }
 
     pub(crate) fn holds(&self, title: &PublishedTitle) -> bool {
-        self.holder.inventory().held.contains(&title.held())
+        self.replicator.inventory().held.contains(&title.held())
     }
 
     pub(crate) fn trouble(&self, path: &str) -> Option<String> {
-        self.holder.status().troubles.get(path).cloned()
+        self.replicator.status().troubles.get(path).cloned()
     }
 }
 
 impl Drop for Box {
     fn drop(&mut self) {
-        self.holder.stop();
+        self.replicator.stop();
         for thread in self.threads.drain(..) {
             let ended = thread.join();
             assert!(ended.is_ok() || std::thread::panicking());

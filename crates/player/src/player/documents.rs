@@ -10,7 +10,7 @@ use crate::Time;
 use crate::failure::Failure;
 use crate::pathways::Pathways;
 use crate::presentation::{Presentation, Segments, Source};
-use crate::request::{Request, RequestKind, Target};
+use crate::request::{PlayerRequest, RequestKind, Target};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Player {
         if self.open.is_free(Slot::MANIFEST) { self.manifest_at } else { Time::MAX }
     }
 
-    pub(super) fn request_manifest(&mut self, now: Time) -> Option<Request> {
+    pub(super) fn request_manifest(&mut self, now: Time) -> Option<PlayerRequest> {
         if self.manifest_due() > now {
             return None;
         }
@@ -31,9 +31,14 @@ impl Player {
     }
 
     /// Opens a request without a range.
-    pub(super) fn open_document(&mut self, slot: Slot, open: Open, target: Target) -> Request {
+    pub(super) fn open_document(
+        &mut self,
+        slot: Slot,
+        open: Open,
+        target: Target,
+    ) -> PlayerRequest {
         let id = self.open.open(slot, open);
-        Request {
+        PlayerRequest {
             id,
             kind: open.kind,
             range: None,
@@ -174,7 +179,7 @@ impl Player {
         self.needed_list(t).map_or(Time::MAX, |(_, at)| at)
     }
 
-    pub(super) fn request_list(&mut self, t: usize, now: Time) -> Option<Request> {
+    pub(super) fn request_list(&mut self, t: usize, now: Time) -> Option<PlayerRequest> {
         if self.list_due(t) > now {
             return None;
         }

@@ -7,7 +7,7 @@ use crate::Time;
 use crate::abr::{Rule, Situation};
 use crate::pathways::Need;
 use crate::presentation::{Reference, Source};
-use crate::request::{Request, RequestKind, Target};
+use crate::request::{PlayerRequest, RequestKind, Target};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Player {
     }
 
     /// The next request for media of a track, or for the initialisation section that this media needs.
-    pub(super) fn request_media(&mut self, t: usize, now: Time) -> Option<Request> {
+    pub(super) fn request_media(&mut self, t: usize, now: Time) -> Option<PlayerRequest> {
         if self.media_due(t) > now {
             return None;
         }
@@ -245,7 +245,7 @@ impl Player {
         place: Place,
         start: Option<usize>,
         now: Time,
-    ) -> Option<Request> {
+    ) -> Option<PlayerRequest> {
         let segments = self.tracks[t].lists.get(place)?.segments.clone();
         let (reference, target) = match start {
             Some(index) => {
@@ -261,7 +261,7 @@ impl Player {
         Some(self.open_request(Slot::media(t), open, reference, target))
     }
 
-    fn open_media(&mut self, t: usize, place: Place, index: usize, now: Time) -> Request {
+    fn open_media(&mut self, t: usize, place: Place, index: usize, now: Time) -> PlayerRequest {
         let track = &mut self.tracks[t];
         let from = track.current.filter(|from| *from != place.rendition);
         let loaded = track.lists.get(place).expect("its next segment was found");
@@ -310,10 +310,10 @@ impl Player {
         open: Open,
         reference: &Reference,
         target: Target,
-    ) -> Request {
+    ) -> PlayerRequest {
         let id = self.open.open(slot, open);
         let t = usize::from(open.track);
-        Request {
+        PlayerRequest {
             id,
             kind: open.kind,
             range: reference.range.clone(),
@@ -328,7 +328,7 @@ impl Player {
     }
 
     /// A request for a few bytes of another pathway, if a measurement is worth its cost now.
-    pub(super) fn request_probe(&mut self, now: Time) -> Option<Request> {
+    pub(super) fn request_probe(&mut self, now: Time) -> Option<PlayerRequest> {
         if !self.has_pathways() || !self.playback.is_playing() || !self.open.is_free(Slot::PROBE) {
             return None;
         }

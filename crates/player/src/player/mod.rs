@@ -39,14 +39,14 @@ mod world;
 
 use crate::Time;
 use crate::estimate::Estimate;
-use crate::event::{Ending, Event};
+use crate::event::{Ending, PlayerEvent};
 use crate::failure::Failure;
 use crate::options::PlayerOptions;
 use crate::pathways::Pathways;
 use crate::playback::Playback;
 use crate::presentation::{Presentation, Segments};
 use crate::report::{SessionReport, Tally};
-use crate::request::{Request, RequestId, RequestKind};
+use crate::request::{PlayerRequest, RequestId, RequestKind};
 use crate::steering::Answer;
 use crate::url::Url;
 use lists::Timeline;
@@ -98,7 +98,7 @@ pub struct Player {
     act_at: Time,
     leave_at: Time,
     tally: Tally,
-    events: VecDeque<Event>,
+    events: VecDeque<PlayerEvent>,
     cancels: VecDeque<RequestId>,
     ending: Ending,
     /// Something changed during the search for a request, so that a track may have one after all.
@@ -143,7 +143,7 @@ impl Player {
     }
 
     /// The next request to send, if there is one. Call this until it returns `None`.
-    pub fn poll_request(&mut self, now: Time) -> Option<Request> {
+    pub fn poll_request(&mut self, now: Time) -> Option<PlayerRequest> {
         let now = self.pass(now);
         if !self.pace.allows(now) {
             return None;
@@ -168,7 +168,7 @@ impl Player {
         request
     }
 
-    fn next_request(&mut self, now: Time) -> Option<Request> {
+    fn next_request(&mut self, now: Time) -> Option<PlayerRequest> {
         if let Some(request) = self.request_manifest(now) {
             return Some(request);
         }
@@ -194,7 +194,7 @@ impl Player {
     }
 
     /// The next event.
-    pub fn poll_event(&mut self) -> Option<Event> {
+    pub fn poll_event(&mut self) -> Option<PlayerEvent> {
         self.events.pop_front()
     }
 

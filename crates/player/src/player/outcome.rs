@@ -6,7 +6,7 @@ use super::open::{Open, Slot};
 use super::retry::Remedy;
 use super::track::SKIPS_IN_ROW_MAX;
 use crate::Time;
-use crate::event::{Event, GiveUp};
+use crate::event::{GiveUp, PlayerEvent};
 use crate::failure::Failure;
 use crate::pathways::Outage;
 use crate::presentation::Source;
@@ -42,7 +42,7 @@ impl Player {
         let (kind, pathway) = (open.kind, usize::from(open.pathway));
         let retry_after = retry_after.map(|after| after.min(RETRY_AFTER_MAX));
         self.tally.failed(failure);
-        self.events.push_back(Event::Failed { kind, pathway, failure });
+        self.events.push_back(PlayerEvent::Failed { kind, pathway, failure });
         match kind {
             RequestKind::Manifest => self.handle_manifest_failure(failure, retry_after, now),
             RequestKind::Steering => self.handle_steering_failure(failure, retry_after, now),
@@ -229,7 +229,7 @@ impl Player {
         if let Some(pathways) = &mut self.pathways {
             pathways.handle_sample(now, pathway, bytes, open.first_byte_after(now), took, true);
         }
-        self.events.push_back(Event::Probed { pathway, bytes, took });
+        self.events.push_back(PlayerEvent::Probed { pathway, bytes, took });
         self.tell_moves();
     }
 
@@ -245,7 +245,7 @@ impl Player {
         let Some(pathways) = &mut self.pathways else { return };
         while let Some(moved) = pathways.poll_event() {
             self.tally.moved(&moved);
-            self.events.push_back(Event::Moved(moved));
+            self.events.push_back(PlayerEvent::Moved(moved));
         }
     }
 }

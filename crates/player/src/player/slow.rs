@@ -7,7 +7,7 @@ use super::lists::Place;
 use super::open::{Open, Slot};
 use crate::Time;
 use crate::abr::Rule;
-use crate::event::Event;
+use crate::event::PlayerEvent;
 use crate::failure::Failure;
 use crate::pathways::Progress;
 use crate::playback::State;
@@ -174,7 +174,11 @@ impl Player {
         track.retry.came_at = bits_per_second;
         track.choice = rung.map(|rendition| Place { rendition, pathway });
         track.wake();
-        self.events.push_back(Event::Abandoned { track: track.index, pathway, bytes: open.bytes });
+        self.events.push_back(PlayerEvent::Abandoned {
+            track: track.index,
+            pathway,
+            bytes: open.bytes,
+        });
     }
 
     /// Closes a track's request for media whose bytes are of no use.

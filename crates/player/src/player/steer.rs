@@ -7,7 +7,7 @@ use super::retry::PATHWAYS_MAX;
 use crate::Time;
 use crate::failure::Failure;
 use crate::presentation::{Presentation, SteeringServer};
-use crate::request::{Request, RequestKind};
+use crate::request::{PlayerRequest, RequestKind};
 use crate::steering::{self, Answer, PathwayClone, TTL_DEFAULT};
 use crate::url::Url;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Player {
         self.steering.as_ref().map_or(Time::MAX, |steering| steering.at)
     }
 
-    pub(super) fn request_steering(&mut self, now: Time) -> Option<Request> {
+    pub(super) fn request_steering(&mut self, now: Time) -> Option<PlayerRequest> {
         if self.steering_due() > now {
             return None;
         }

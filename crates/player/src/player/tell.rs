@@ -6,7 +6,7 @@
 use super::Player;
 use super::open::Open;
 use crate::cmcd::{Cmcd, CmcdObject};
-use crate::event::Event;
+use crate::event::PlayerEvent;
 use crate::presentation::{Format, TrackKind};
 use crate::request::RequestKind;
 use std::time::Duration;
@@ -81,6 +81,6 @@ impl Player {
             self.tally.switched();
         }
         let track = self.tracks[t].index;
-        self.events.push_back(Event::Switched { track, from, to });
+        self.events.push_back(PlayerEvent::Switched { track, from, to });
     }
 }

@@ -3,7 +3,7 @@
 use super::Player;
 use super::open::Slot;
 use crate::Time;
-use crate::event::{Ending, Event, GiveUp, StallReason};
+use crate::event::{Ending, GiveUp, PlayerEvent, StallReason};
 use crate::failure::Failure;
 use crate::options::Deed;
 use crate::playback::{State, Turn, WaitKind};
@@ -74,7 +74,7 @@ impl Player {
         let to = to.clamp(first, last.max(first));
         let is_buffered = self.playback.seek(to, now);
         self.tally.sought(is_buffered, now);
-        self.events.push_back(Event::Sought { to, is_buffered });
+        self.events.push_back(PlayerEvent::Sought { to, is_buffered });
         if is_buffered {
             return self.wake_all();
         }
@@ -105,7 +105,7 @@ impl Player {
             Turn::Stalled { at } => self.handle_stalled(at, now),
             Turn::Skipped { position, length } => {
                 self.tally.skipped(length);
-                self.events.push_back(Event::Skipped { position, length });
+                self.events.push_back(PlayerEvent::Skipped { position, length });
             }
             Turn::Unpaused => {}
             Turn::Ended => return self.end(Ending::Finished, now),
@@ -120,7 +120,7 @@ impl Player {
                 let after = self.tally.started(now);
                 self.untold.start_delay = Some(after);
                 self.plan_act();
-                self.events.push_back(Event::Started { after });
+                self.events.push_back(PlayerEvent::Started { after });
                 return;
             }
             WaitKind::Stall => {
@@ -130,7 +130,7 @@ impl Player {
             }
             WaitKind::Seek => self.tally.seek_wait_ended(now),
         }
-        self.events.push_back(Event::Resumed { at: now, after });
+        self.events.push_back(PlayerEvent::Resumed { at: now, after });
     }
 
     fn handle_stalled(&mut self, at: Time, now: Time) {
@@ -140,7 +140,7 @@ impl Player {
         let pathway = open.or(self.tracks[t].place.map(|place| place.pathway)).unwrap_or(0);
         self.tally.stall_began(at, reason, pathway);
         self.untold.is_starved = true;
-        self.events.push_back(Event::Stalled { at, reason });
+        self.events.push_back(PlayerEvent::Stalled { at, reason });
         if self.tracks.iter().any(|track| track.is_dead) {
             self.give_up(GiveUp::Segments, now);
         }
@@ -170,7 +170,7 @@ impl Player {
 
     pub(super) fn give_up(&mut self, reason: GiveUp, now: Time) {
         if !self.is_over() {
-            self.events.push_back(Event::GaveUp { reason });
+            self.events.push_back(PlayerEvent::GaveUp { reason });
             self.end(Ending::GaveUp(reason), now);
         }
     }
@@ -181,8 +181,8 @@ impl Player {
             return;
         }
         match ending {
-            Ending::Finished => self.events.push_back(Event::Ended),
-            Ending::Left => self.events.push_back(Event::Left),
+            Ending::Finished => self.events.push_back(PlayerEvent::Ended),
+            Ending::Left => self.events.push_back(PlayerEvent::Left),
             Ending::GaveUp(_) | Ending::Watching => {}
         }
         for slot in self.open.used() {

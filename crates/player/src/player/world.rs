@@ -2,7 +2,7 @@
 
 use super::{Document, Player};
 use crate::Time;
-use crate::event::Event;
+use crate::event::PlayerEvent;
 use crate::failure::Failure;
 use crate::options::PlayerOptions;
 use crate::presentation::{
@@ -10,7 +10,7 @@ use crate::presentation::{
     Track, TrackKind,
 };
 use crate::report::SessionReport;
-use crate::request::{Request, RequestId, RequestKind};
+use crate::request::{PlayerRequest, RequestId, RequestKind};
 use crate::url::Url;
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +111,7 @@ impl Film {
     }
 
     /// The list that a request asks for.
-    pub(super) fn list(&self, request: &Request) -> Arc<Segments> {
+    pub(super) fn list(&self, request: &PlayerRequest) -> Arc<Segments> {
         let (kind, rate) = match request.track {
             0 => (TrackKind::Pictures, self.rungs[request.rendition]),
             _ => (TrackKind::Sound, self.sound.expect("it has sound")),
@@ -137,7 +137,7 @@ pub(super) enum Reply {
 }
 
 struct Transfer {
-    request: Request,
+    request: PlayerRequest,
     reply: Reply,
     head_at: Time,
     has_head: bool,
@@ -146,7 +146,7 @@ struct Transfer {
 }
 
 /// Decides how servers reply; `None` leaves it to the film.
-pub(super) type Servers = Box<dyn FnMut(&Request, Time) -> Option<Reply>>;
+pub(super) type Servers = Box<dyn FnMut(&PlayerRequest, Time) -> Option<Reply>>;
 
 /// The rate of a pathway at a time, in bits per second, shared by the requests on it.
 pub(super) type Rates = Box<dyn Fn(usize, Time) -> f64>;
@@ -160,8 +160,8 @@ pub(super) struct World {
     pub(super) latency: Duration,
     pub(super) now: Time,
     transfers: Vec<Transfer>,
-    pub(super) requests: Vec<(Time, Request)>,
-    pub(super) events: Vec<(Time, Event)>,
+    pub(super) requests: Vec<(Time, PlayerRequest)>,
+    pub(super) events: Vec<(Time, PlayerEvent)>,
 }
 
 /// Bytes arrive at least this often, so that rates may change.
@@ -217,7 +217,7 @@ impl World {
         }
     }
 
-    fn send(&mut self, request: Request, reply: Reply) {
+    fn send(&mut self, request: PlayerRequest, reply: Reply) {
         let whole = request.expected_bytes.unwrap_or(2000);
         let (bytes, is_endless) = match reply {
             Reply::Bytes(bytes) => (bytes, false),
@@ -286,7 +286,14 @@ impl World {
         }
     }
 
-    fn hand_in(&mut self, request: &Request, reply: &Reply, head: bool, bytes: u64, over: bool) {
+    fn hand_in(
+        &mut self,
+        request: &PlayerRequest,
+        reply: &Reply,
+        head: bool,
+        bytes: u64,
+        over: bool,
+    ) {
         let (id, now) = (request.id, self.now);
         match reply {
             Reply::Status(status, retry_after) if head => {
@@ -314,7 +321,7 @@ impl World {
         }
     }
 
-    fn finish(&mut self, request: &Request, reply: &Reply) {
+    fn finish(&mut self, request: &PlayerRequest, reply: &Reply) {
         let document = match (reply, request.kind) {
             (Reply::Document(document), _) => document.clone(),
             (_, RequestKind::Manifest) => Document::Presentation(self.film.presentation()),
@@ -334,7 +341,7 @@ impl World {
     }
 
     /// The requests of a kind.
-    pub(super) fn sent(&self, kind: RequestKind) -> Vec<&(Time, Request)> {
+    pub(super) fn sent(&self, kind: RequestKind) -> Vec<&(Time, PlayerRequest)> {
         self.requests.iter().filter(|(_, request)| request.kind == kind).collect()
     }
 

@@ -1,8 +1,8 @@
 //! Talks to the kernel's routing tables: the part of rtnetlink(7) that is needed here. Also queries the abilities of a NIC's driver.
 
-pub(crate) mod card;
 pub(crate) mod link;
 pub(crate) mod message;
+pub(crate) mod nic;
 pub(crate) mod routes;
 pub(crate) mod stations;
 

@@ -20,7 +20,7 @@ const NEXT_HOP_BYTES: usize = 8;
 
 /// A route's next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct NextHop {
     /// The router; without one, the destination is on this link.
     pub(crate) gateway: Option<IpAddr>,
     /// The largest packet, if the route gives one.
@@ -34,7 +34,7 @@ pub(crate) struct Way {
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     /// For each prefix length, longest first: the prefixes, and the next hop of each. Both families, IPv4 first.
-    families: [Vec<(u8, HashMap<u128, Way>)>; 2],
+    families: [Vec<(u8, HashMap<u128, NextHop>)>; 2],
 }
 
 impl Routes {
@@ -61,7 +61,7 @@ impl Routes {
         };
         let metrics = attributes.find(RTA_METRICS).map(Attributes);
         let priority = attributes.number(RTA_PRIORITY).unwrap_or(0);
-        let way = Way {
+        let way = NextHop {
             gateway,
             mtu_bytes: metrics.and_then(|metrics| metrics.number(RTAX_MTU)),
             preference: (table != libc::RT_TABLE_MAIN, priority),
@@ -76,7 +76,7 @@ impl Routes {
         Some(())
     }
 
-    fn insert(&mut self, is_v6: bool, bits: u8, prefix: u128, way: Way) {
+    fn insert(&mut self, is_v6: bool, bits: u8, prefix: u128, way: NextHop) {
         let lengths = &mut self.families[usize::from(is_v6)];
         let at = lengths.partition_point(|(known, _)| *known > bits);
         if lengths.get(at).is_none_or(|(known, _)| *known != bits) {
@@ -89,7 +89,7 @@ impl Routes {
     }
 
     /// Finds the next hop to `remote`.
-    pub(crate) fn find(&self, remote: IpAddr) -> Option<Way> {
+    pub(crate) fn find(&self, remote: IpAddr) -> Option<NextHop> {
         let lengths = &self.families[usize::from(remote.is_ipv6())];
         lengths.iter().find_map(|(bits, ways)| ways.get(&masked(remote, *bits)).copied())
     }
@@ -128,8 +128,8 @@ fn one_of_many(mut hops: &[u8], interface: u32) -> Option<Option<IpAddr>> {
 mod tests {
     use super::*;
 
-    fn way(gateway: &str, preference: (bool, u32)) -> Way {
-        Way { gateway: gateway.parse().ok(), mtu_bytes: None, preference }
+    fn way(gateway: &str, preference: (bool, u32)) -> NextHop {
+        NextHop { gateway: gateway.parse().ok(), mtu_bytes: None, preference }
     }
 
     #[test]

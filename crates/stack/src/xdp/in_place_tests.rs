@@ -1,8 +1,8 @@
 //! Frames whose payload is sent in place, over a pair of `veth` to another AF_XDP socket, which checks their sums.
 
-use super::XdpPlan;
+use super::XdpSetup;
 use super::in_place::BuffersInPlace;
-use crate::compose::{Between, Head, Hop};
+use crate::compose::{Between, FrameHead, Hop};
 use crate::drop_reason::DropReason;
 use crate::parse::{Mac, Packet};
 use crate::{Device, Kept};
@@ -27,8 +27,8 @@ struct Wire {
     _space: Namespace,
 }
 
-fn plan(interface: &str, address: [u8; 4], lends: &[BuffersInPlace]) -> XdpPlan {
-    XdpPlan {
+fn setup(interface: &str, address: [u8; 4], lends: &[BuffersInPlace]) -> XdpSetup {
+    XdpSetup {
         interface: interface.to_owned(),
         queues: 1,
         flows: vec![(IpAddr::from(address), 443).into()],
@@ -39,8 +39,8 @@ fn plan(interface: &str, address: [u8; 4], lends: &[BuffersInPlace]) -> XdpPlan 
     }
 }
 
-fn opened(space: &Namespace, plan: XdpPlan) -> Device {
-    let opened = space.inside(move || plan.open());
+fn opened(space: &Namespace, setup: XdpSetup) -> Device {
+    let opened = space.inside(move || setup.open());
     opened.unwrap_or_else(|error| panic!("{error}")).remove(0).device
 }
 
@@ -51,8 +51,8 @@ impl Wire {
         space.ip("addr add 203.0.113.1/24 dev near");
         space.ip("link set near up");
         space.ip("link set far up");
-        let mut near = opened(&space, plan("near", LOCAL, &[BLOCKS]));
-        let far = opened(&space, plan("far", REMOTE, &[]));
+        let mut near = opened(&space, setup("near", LOCAL, &[BLOCKS]));
+        let far = opened(&space, setup("far", REMOTE, &[]));
         let memory = near.take_memory().expect("Linux 6.6 sends frames in several pieces");
         assert!(near.take_memory().is_none(), "it has one owner");
         let options = PoolOptions {
@@ -84,7 +84,7 @@ impl Wire {
         header[2..4].copy_from_slice(&443u16.to_be_bytes());
         header[12..14].copy_from_slice(&[0x50, 0x10]);
         let bytes = payload.iter().map(|slice| slice.len()).sum();
-        let head = Head::tcp(&hop, between, &header, bytes);
+        let head = FrameHead::tcp(&hop, between, &header, bytes);
         self.near.send(head, payload, self.segment_bytes).unwrap();
     }
 
@@ -227,7 +227,7 @@ fn without_memory_for_buffers_payload_is_copied() {
     space.ip("link set near up");
     space.ip("link set far up");
     let more_than_there_is = BuffersInPlace { bytes: 1 << 30, count: 1 << 18, node: None };
-    let mut near = opened(&space, plan("near", LOCAL, &[more_than_there_is]));
+    let mut near = opened(&space, setup("near", LOCAL, &[more_than_there_is]));
     assert_eq!(near.describe(), "AF_XDP with copies, XDP in the driver");
     assert!(near.take_memory().is_none());
     assert!(near.in_flight(&[1, 2, 3]).is_none() && near.next_returned().is_none());

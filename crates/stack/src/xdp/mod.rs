@@ -7,17 +7,17 @@
 
 mod frame;
 mod in_place;
-mod plan;
 mod program;
+mod setup;
 mod socket;
 
 pub use in_place::BuffersInPlace;
-pub use plan::{XdpPlan, receive_queues};
+pub use setup::{XdpSetup, receive_queues};
 
 use crate::checksum::Sum;
+use crate::compose::FrameHead;
 use crate::compose::HEAD_BYTES_MAX;
-use crate::compose::Head;
-use crate::drop_reason::{DropReason, Statistics};
+use crate::drop_reason::{DeviceCounters, DropReason};
 use crate::kernel::umem::CHUNK_BYTES;
 use crate::parse::{Checksum, Packet, parse};
 use crate::tap::PAYLOAD_SLICES_MAX;
@@ -47,7 +47,7 @@ pub struct Xdp {
     /// The part that has arrived of a frame in several chunks.
     jumbo: Vec<u8>,
     is_in_jumbo: bool,
-    statistics: Statistics,
+    statistics: DeviceCounters,
     /// Set if the program runs in the NIC's driver.
     is_native: bool,
     /// Set if payload is written into chunks past the processor's caches.
@@ -63,7 +63,7 @@ impl Xdp {
         self.socket.fd.as_fd()
     }
 
-    pub(crate) fn statistics(&self) -> &Statistics {
+    pub(crate) fn statistics(&self) -> &DeviceCounters {
         &self.statistics
     }
 
@@ -194,7 +194,7 @@ impl Xdp {
 
     pub(crate) fn send(
         &mut self,
-        head: &Head,
+        head: &FrameHead,
         payload: &[&[u8]],
         segment_bytes: u16,
     ) -> io::Result<()> {
@@ -219,7 +219,7 @@ impl Xdp {
     }
 
     /// Puts one segment into the transmit ring; `left` begins with its payload.
-    fn put(&mut self, mut head: Head, left: &mut Slices<'_>) {
+    fn put(&mut self, mut head: FrameHead, left: &mut Slices<'_>) {
         let mut sum = Sum::default();
         let mut pieces = 1;
         left.clone().take(head.payload_bytes(), |slice| {
@@ -271,7 +271,7 @@ fn see(
     frame: &[u8],
     checksum: Checksum,
     ours: &[IpAddr],
-    statistics: &mut Statistics,
+    statistics: &mut DeviceCounters,
     each: &mut impl FnMut(Packet<'_>),
 ) {
     statistics.frames_received += 1;

@@ -1,8 +1,8 @@
 //! The reuse of chunks: frames touch as much memory as is in flight, and not the whole UMEM.
 
 use super::socket::SEND_CHUNKS;
-use super::{Xdp, XdpPlan};
-use crate::compose::{Between, Head, Hop};
+use super::{Xdp, XdpSetup};
+use crate::compose::{Between, FrameHead, Hop};
 use crate::parse::Mac;
 use crate::{Device, Interface};
 use fullbore_tests::{Namespace, until};
@@ -21,7 +21,7 @@ fn opened(space: &Namespace) -> Interface {
     space.ip("addr add 203.0.113.1/24 dev near");
     space.ip("link set near up");
     space.ip("link set far up");
-    let plan = XdpPlan {
+    let setup = XdpSetup {
         interface: "near".to_owned(),
         queues: 1,
         flows: vec![(IpAddr::from(LOCAL), 443).into()],
@@ -30,7 +30,7 @@ fn opened(space: &Namespace) -> Interface {
         lends_to_kernel: false,
         streams_payload: false,
     };
-    let opened = space.inside(move || plan.open());
+    let opened = space.inside(move || setup.open());
     opened.unwrap_or_else(|error| panic!("{error}")).remove(0)
 }
 
@@ -39,7 +39,7 @@ fn send(xdp: &mut Xdp) {
     let between = Between { local: LOCAL.into(), remote: REMOTE.into(), ecn: 0 };
     let mut header = [0; 20];
     header[12..14].copy_from_slice(&[0x50, 0x10]);
-    let head = Head::tcp(&hop, between, &header, PAYLOAD.len());
+    let head = FrameHead::tcp(&hop, between, &header, PAYLOAD.len());
     xdp.send(&head, &[&PAYLOAD], SEGMENT_BYTES).unwrap();
     xdp.flush().unwrap();
 }

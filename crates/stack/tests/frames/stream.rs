@@ -1,6 +1,8 @@
 //! The smallest TCP that can talk to a real one over a device, to test frames. It is not a model for anything else.
 
-use fullbore_stack::{Between, Head, Hop, Interface, Packet, Resolved, Segment, TooBig};
+use fullbore_stack::{
+    Between, FrameHead, Hop, Interface, Packet, ReceivedSegment, Resolved, TooBig,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -236,7 +238,7 @@ impl Stream {
         header[12] = (header_bytes as u8 / 4) << 4;
         let Some(hop) = self.hop() else { return };
         let between = Between { local: self.local.ip(), remote: self.remote.ip(), ecn: 0 };
-        let head = Head::tcp(&hop, between, &header[..header_bytes], payload.len());
+        let head = FrameHead::tcp(&hop, between, &header[..header_bytes], payload.len());
         // In three pieces of odd lengths, like records and their tags.
         let (first, rest) = payload.split_at(payload.len().min(13));
         let (second, third) = rest.split_at(rest.len() / 3);
@@ -252,7 +254,7 @@ impl Stream {
     }
 }
 
-fn number(segment: &Segment<'_>, at: usize) -> u32 {
+fn number(segment: &ReceivedSegment<'_>, at: usize) -> u32 {
     u32::from_be_bytes(*segment.bytes[at..].first_chunk().unwrap())
 }
 

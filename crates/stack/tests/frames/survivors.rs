@@ -1,7 +1,7 @@
 //! A process that is killed leaves nothing behind.
 
 use crate::xdp;
-use fullbore_stack::TapPlan;
+use fullbore_stack::TapSetup;
 use fullbore_tests::Namespace;
 use std::io::{BufRead, BufReader};
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -16,13 +16,13 @@ const HOLD: &str = "FULLBORE_TEST_HOLD";
 fn holds_a_device_until_it_is_killed() {
     let Ok(what) = std::env::var(HOLD) else { return };
     let held = match what.as_str() {
-        "tap" => TapPlan {
+        "tap" => TapSetup {
             name: "held".to_owned(),
             addresses: vec!["198.51.100.1".parse().unwrap(), "2001:db8:1::1".parse().unwrap()],
-            ..TapPlan::default()
+            ..TapSetup::default()
         }
         .open(),
-        _ => xdp::plan().open(),
+        _ => xdp::setup().open(),
     };
     let _held = held.unwrap();
     println!("held");

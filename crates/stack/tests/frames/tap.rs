@@ -2,7 +2,7 @@
 
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use fullbore_stack::checksum::Sum;
-use fullbore_stack::{DropReason, Interface, TapPlan};
+use fullbore_stack::{DropReason, Interface, TapSetup};
 use fullbore_tests::Namespace;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -16,19 +16,19 @@ pub(crate) fn ours() -> Vec<IpAddr> {
     vec!["198.51.100.1".parse().unwrap(), "2001:db8:1::1".parse().unwrap()]
 }
 
-pub(crate) fn plan() -> TapPlan {
-    TapPlan {
+pub(crate) fn setup() -> TapSetup {
+    TapSetup {
         addresses: ours(),
         kernel_addresses: vec![
             ("192.0.2.1".parse().unwrap(), 24),
             ("2001:db8::1".parse().unwrap(), 64),
         ],
-        ..TapPlan::default()
+        ..TapSetup::default()
     }
 }
 
-pub(crate) fn open(namespace: &Namespace, plan: TapPlan) -> Interface {
-    let mut interfaces = namespace.inside(move || plan.open().unwrap());
+pub(crate) fn open(namespace: &Namespace, setup: TapSetup) -> Interface {
+    let mut interfaces = namespace.inside(move || setup.open().unwrap());
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
 }
@@ -38,11 +38,11 @@ pub(crate) fn open(namespace: &Namespace, plan: TapPlan) -> Interface {
 fn films_go_both_ways(
     near: &Namespace,
     far: &Namespace,
-    plan: &TapPlan,
+    setup: &TapSetup,
     segment_bytes: u16,
 ) -> Vec<usize> {
     let each = |address: IpAddr| {
-        let interface = open(near, plan.clone());
+        let interface = open(near, setup.clone());
         let local = SocketAddr::new(address, 443);
         let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
         let mut stream = Stream::accept(interface, local, segment_bytes);
@@ -63,7 +63,7 @@ fn films_go_both_ways(
 #[test]
 fn super_segments_arrive_at_the_kernel_and_come_from_it() {
     let Some(namespace) = Namespace::if_possible() else { return };
-    for coalesced in films_go_both_ways(&namespace, &namespace, &plan(), 1428) {
+    for coalesced in films_go_both_ways(&namespace, &namespace, &setup(), 1428) {
         assert!(coalesced > 0, "the kernel has handed us nothing coalesced");
     }
 }
@@ -71,8 +71,8 @@ fn super_segments_arrive_at_the_kernel_and_come_from_it() {
 #[test]
 fn without_coalescing_segments_come_one_by_one() {
     let Some(namespace) = Namespace::if_possible() else { return };
-    let plan = TapPlan { coalesce: false, ..plan() };
-    for coalesced in films_go_both_ways(&namespace, &namespace, &plan, 1428) {
+    let setup = TapSetup { coalesce: false, ..setup() };
+    for coalesced in films_go_both_ways(&namespace, &namespace, &setup, 1428) {
         assert_eq!(coalesced, 0);
     }
 }
@@ -81,9 +81,9 @@ fn without_coalescing_segments_come_one_by_one() {
 fn jumbo_and_small_packets_go_through() {
     let Some(namespace) = Namespace::if_possible() else { return };
     for (mtu_bytes, segment_bytes) in [(1280, 1208), (9000, 8928), (65_521, 60_000)] {
-        let plan = TapPlan { mtu_bytes, ..plan() };
+        let setup = TapSetup { mtu_bytes, ..setup() };
         let each = |address: IpAddr| {
-            let interface = open(&namespace, plan.clone());
+            let interface = open(&namespace, setup.clone());
             let local = SocketAddr::new(address, 443);
             let fetched = namespace.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
             let mut stream = Stream::accept(interface, local, segment_bytes);
@@ -114,12 +114,12 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
     near.set("ipv4/ip_forward", "1");
     near.set("ipv6/conf/all/forwarding", "1");
     // The kernel needs no address on the device itself.
-    let plan = TapPlan { kernel_addresses: Vec::new(), ..plan() };
-    films_go_both_ways(&near, &far, &plan, 1428);
+    let setup = TapSetup { kernel_addresses: Vec::new(), ..setup() };
+    films_go_both_ways(&near, &far, &setup, 1428);
     // The kernel also reports what it cannot forward.
     near.ip("link set near mtu 1300");
     far.ip("link set far mtu 1300");
-    let interface = open(&near, plan.clone());
+    let interface = open(&near, setup.clone());
     let local = SocketAddr::new(ours()[1], 443);
     let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
     let mut stream = Stream::accept(interface, local, 1428);
@@ -132,7 +132,7 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
 #[test]
 fn what_is_not_for_us_is_counted_and_pings_are_answered() {
     let Some(namespace) = Namespace::if_possible() else { return };
-    let mut interface = open(&namespace, plan());
+    let mut interface = open(&namespace, setup());
     let waiting = namespace.start(|| {
         for address in ours() {
             let socket =
@@ -165,10 +165,10 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
     let Some(namespace) = Namespace::if_possible() else { return };
     // Otherwise the kernel announces its groups by IPv6, with options.
     namespace.set("ipv6/conf/default/disable_ipv6", "1");
-    let mut plan = plan();
-    plan.addresses.truncate(1);
-    plan.kernel_addresses.truncate(1);
-    let mut interface = open(&namespace, plan);
+    let mut setup = setup();
+    setup.addresses.truncate(1);
+    setup.kernel_addresses.truncate(1);
+    let mut interface = open(&namespace, setup);
     let mut syn = [0; 20];
     syn[12..14].copy_from_slice(&[0x50, 2]);
     let packets = [
@@ -235,8 +235,8 @@ pub(crate) fn is_answered(address: IpAddr) -> bool {
 #[test]
 fn each_worker_has_a_queue_and_a_connection_stays_on_its_own() {
     let Some(namespace) = Namespace::if_possible() else { return };
-    let plan = TapPlan { queues: 2, ..plan() };
-    let interfaces = namespace.inside(move || plan.open().unwrap());
+    let setup = TapSetup { queues: 2, ..setup() };
+    let interfaces = namespace.inside(move || setup.open().unwrap());
     let local = SocketAddr::new(ours()[0], 443);
     let are_done = Arc::new(AtomicBool::new(false));
     // The queue of a connection is random. With this many, both queues get some, except once in a million runs.
@@ -278,7 +278,7 @@ fn serve_all(mut interface: Interface, local: SocketAddr, are_done: &AtomicBool)
 #[test]
 fn a_name_that_is_taken_and_an_address_that_is_taken_are_refused_with_advice() {
     let Some(namespace) = Namespace::if_possible() else { return };
-    let first = TapPlan { name: "one".to_owned(), ..plan() };
+    let first = TapSetup { name: "one".to_owned(), ..setup() };
     let _held = open(&namespace, first.clone());
     let same_name = namespace.inside(move || first.open().err().unwrap().to_string());
     assert!(
@@ -286,7 +286,7 @@ fn a_name_that_is_taken_and_an_address_that_is_taken_are_refused_with_advice() {
         "{same_name}"
     );
     let same_address = namespace.inside(move || {
-        TapPlan { kernel_addresses: Vec::new(), ..plan() }.open().err().unwrap().to_string()
+        TapSetup { kernel_addresses: Vec::new(), ..setup() }.open().err().unwrap().to_string()
     });
     assert!(same_address.contains("cannot route 198.51.100.1"), "{same_address}");
     assert!(!namespace.ip("link").contains("fullbore0"), "the second device is gone again");

@@ -57,7 +57,7 @@ fn serve(interface: Interface, address: IpAddr, far: &Namespace) {
 fn a_tap_is_waited_for_in_the_ring_and_needs_no_privileges() {
     let Some(namespace) = Namespace::if_possible() else { return };
     for address in tap::ours() {
-        serve(tap::open(&namespace, tap::plan()), address, &namespace);
+        serve(tap::open(&namespace, tap::setup()), address, &namespace);
     }
 }
 
@@ -75,8 +75,8 @@ fn opening_without_privileges_says_which_are_needed() {
     let said = near.inside(|| {
         keep_privileges(0);
         [
-            tap::plan().open().err().unwrap().to_string(),
-            xdp::plan().open().err().unwrap().to_string(),
+            tap::setup().open().err().unwrap().to_string(),
+            xdp::setup().open().err().unwrap().to_string(),
         ]
     });
     for said in said {
@@ -89,9 +89,9 @@ fn the_privileges_that_are_named_are_enough() {
     let Some((near, _far)) = xdp::pair(1500) else { return };
     near.inside(|| {
         keep_privileges(NET_ADMIN | NET_RAW | BPF | PERFMON);
-        xdp::plan().open().unwrap_or_else(|error| panic!("{error}"));
+        xdp::setup().open().unwrap_or_else(|error| panic!("{error}"));
         keep_privileges(NET_ADMIN);
-        tap::plan().open().unwrap_or_else(|error| panic!("{error}"));
+        tap::setup().open().unwrap_or_else(|error| panic!("{error}"));
     });
 }
 

@@ -2,7 +2,7 @@
 
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use crate::tap::is_answered;
-use fullbore_stack::{DropReason, Interface, Resolved, XdpPlan};
+use fullbore_stack::{DropReason, Interface, Resolved, XdpSetup};
 use fullbore_tests::{Namespace, until};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -15,8 +15,8 @@ pub(crate) fn ours() -> Vec<IpAddr> {
     vec!["203.0.113.1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()]
 }
 
-pub(crate) fn plan() -> XdpPlan {
-    XdpPlan {
+pub(crate) fn setup() -> XdpSetup {
+    XdpSetup {
         interface: "near".to_owned(),
         queues: 1,
         flows: ours().into_iter().map(|address| (address, 443).into()).collect(),
@@ -61,11 +61,11 @@ fn take_card(namespace: &Namespace, name: &str) {
 }
 
 pub(crate) fn open(near: &Namespace) -> Interface {
-    open_by(near, plan())
+    open_by(near, setup())
 }
 
-fn open_by(near: &Namespace, plan: XdpPlan) -> Interface {
-    let opened = near.inside(move || plan.open());
+fn open_by(near: &Namespace, setup: XdpSetup) -> Interface {
+    let opened = near.inside(move || setup.open());
     let mut interfaces = opened.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
@@ -107,8 +107,8 @@ fn frames_go_both_ways_without_the_kernels_stack() {
 #[test]
 fn frames_written_past_the_caches_are_the_same() {
     let Some((near, far)) = pair(1500) else { return };
-    let plan = XdpPlan { streams_payload: true, ..plan() };
-    films_go_over(open_by(&near, plan), &far, 1500);
+    let setup = XdpSetup { streams_payload: true, ..setup() };
+    films_go_over(open_by(&near, setup), &far, 1500);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn jumbo_packets_go_through_or_are_refused_with_advice() {
     if knows_jumbo_frames() {
         films_go_both_ways(&near, &far, 9000);
     } else {
-        let refused = near.inside(|| plan().open().err().unwrap().to_string());
+        let refused = near.inside(|| setup().open().err().unwrap().to_string());
         assert!(refused.contains("Linux 6.6"), "{refused}");
     }
 }
@@ -221,11 +221,12 @@ fn films_with(mut interface: Interface, far: &Namespace) {
 #[test]
 fn a_queue_without_a_worker_is_refused_with_advice() {
     let Some((near, _far)) = pair(1500) else { return };
-    let refused = near.inside(|| XdpPlan { queues: 2, ..plan() }.open().err().unwrap().to_string());
+    let refused =
+        near.inside(|| XdpSetup { queues: 2, ..setup() }.open().err().unwrap().to_string());
     assert!(refused.contains("1 receive queues") && refused.contains("ethtool -L"), "{refused}");
     let refused = near.inside(|| {
-        let plan = XdpPlan { interface: "nowhere".to_owned(), ..plan() };
-        plan.open().err().unwrap().to_string()
+        let setup = XdpSetup { interface: "nowhere".to_owned(), ..setup() };
+        setup.open().err().unwrap().to_string()
     });
     assert!(refused.contains("nowhere") && refused.contains("ip link"), "{refused}");
 }

@@ -3,19 +3,21 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use fastrand::Rng;
-use fleet::{Announced, FleetSnapshot, NodePlace, NotMe, Prefix, Site, SnapshotNode, State};
+use fleet::{
+    Announced, FleetSnapshot, NodePlace, Prefix, SheddingReason, Site, SnapshotNode, State,
+};
 
 use crate::build::{self, TITLE, name, title};
 
 const STATES: [State; 6] =
     [State::Joining, State::Draining, State::Drained, State::Lost, State::Revoked, State::Serving];
 
-const REASONS: [NotMe; 5] = [
-    NotMe::AtCeiling,
-    NotMe::Pressure,
-    NotMe::DiskErrors,
-    NotMe::ServerSilent,
-    NotMe::ViewersStall,
+const REASONS: [SheddingReason; 5] = [
+    SheddingReason::AtCeiling,
+    SheddingReason::Pressure,
+    SheddingReason::DiskErrors,
+    SheddingReason::ServerSilent,
+    SheddingReason::ViewersStall,
 ];
 
 /// A fleet of up to 5 sites and 14 nodes, with 3 titles. [`TITLE`] is one of them.

@@ -1,7 +1,7 @@
 //! Fleets with little left, and viewers who must leave.
 
-use fleet::{NotMe, SnapshotNode, State};
-use fullbore_steering::{Fleet, Label, Playing, Question, Reason, Standing, decide, explain};
+use fleet::{SheddingReason, SnapshotNode, State};
+use fullbore_steering::{ChoiceReason, Fleet, Label, Playing, Question, Standing, decide, explain};
 
 use crate::build::{Builder, TITLE, name, names, node, question, snapshot, title};
 
@@ -76,8 +76,8 @@ fn the_gateways_region_counts_where_no_prefix_does() {
         (question.viewer, question.region) = (viewer, Some("south"));
         let decision = decide(&fleet, &question);
         assert_eq!(names(&fleet, &decision), ["t1", "s1"]);
-        assert_eq!(decision.ranked[0].reason, Reason::Region);
-        assert_eq!(decision.ranked[1].reason, Reason::Anywhere);
+        assert_eq!(decision.ranked[0].reason, ChoiceReason::Region);
+        assert_eq!(decision.ranked[1].reason, ChoiceReason::Anywhere);
     }
 }
 
@@ -104,12 +104,19 @@ fn when_all_drain_new_viewers_get_nobody_and_those_who_play_stay() {
 fn viewers_leave_a_node_that_must_be_left_and_no_other() {
     let leave = [State::Draining, State::Drained, State::Lost, State::Revoked, State::Joining];
     let mut own: Vec<SnapshotNode> = leave.map(|state| in_state("a", "s", state)).to_vec();
-    for reason in [NotMe::DiskErrors, NotMe::ViewersStall, NotMe::ServerSilent] {
-        own.push(SnapshotNode { not_me: vec![NotMe::Hot, reason], ..node("a", "s") });
+    for reason in
+        [SheddingReason::DiskErrors, SheddingReason::ViewersStall, SheddingReason::ServerSilent]
+    {
+        own.push(SnapshotNode { not_me: vec![SheddingReason::Hot, reason], ..node("a", "s") });
     }
     own.push(SnapshotNode { holds: Vec::new(), ..node("a", "s") });
     let leaves = own.len();
-    for reason in [NotMe::AtCeiling, NotMe::Pressure, NotMe::AcceptPaused, NotMe::Hot] {
+    for reason in [
+        SheddingReason::AtCeiling,
+        SheddingReason::Pressure,
+        SheddingReason::AcceptPaused,
+        SheddingReason::Hot,
+    ] {
         own.push(SnapshotNode { not_me: vec![reason], ..node("a", "s") });
     }
     own.push(SnapshotNode { load_permille: 1500, ..node("a", "s") });

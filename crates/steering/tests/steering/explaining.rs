@@ -1,6 +1,6 @@
 //! Explanations for operators.
 
-use fleet::{NotMe, State};
+use fleet::{SheddingReason, State};
 use fullbore_steering::{Playing, explain};
 
 use crate::build::{Builder, node, question};
@@ -12,7 +12,7 @@ fn an_explanation_names_sites_nodes_and_the_answer_with_reasons() {
     lacks.holds.clear();
     full.load_permille = 934;
     drains.state = State::Draining;
-    sick.not_me = vec![NotMe::DiskErrors];
+    sick.not_me = vec![SheddingReason::DiskErrors];
     let builder = Builder::default()
         .site("ams", "europe", Some((52.4, 4.9)))
         .site("fra", "europe", Some((50.1, 8.7)))

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use fastrand::Rng;
 use fleet::{Name, SnapshotNode, State};
 use fullbore_steering::{
-    Decision, Fleet, Label, Logged, Playing, Question, Reason, decide, replay,
+    ChoiceReason, Decision, Fleet, Label, Logged, Playing, Question, decide, replay,
 };
 
 use crate::build::TITLE;
@@ -101,7 +101,7 @@ impl<'c> Case<'c> {
 
     fn check_first(&self) {
         let Some(first) = self.ranked().into_iter().next() else { return };
-        let stays = self.decision.ranked[0].reason == Reason::Playing;
+        let stays = self.decision.ranked[0].reason == ChoiceReason::Playing;
         match self.playing().filter(|own| self.holds(own)) {
             Some(own) if is_usable(own) => assert!(stays && first.name == own.name, "moved"),
             Some(own) if !self.holders(is_usable).is_empty() => {
@@ -129,7 +129,7 @@ impl<'c> Case<'c> {
         let of_site = self.nodes().iter().filter(|node| node.place.site == first.place.site);
         let site_holds = of_site.filter(is_member).any(|node| self.holds(node));
         let expected = match given {
-            Some(given) if given.reason == Reason::Playing => None,
+            Some(given) if given.reason == ChoiceReason::Playing => None,
             Some(given) if self.nodes()[given.node].name == first.name => None,
             _ if site_holds => Some(Label::Health),
             _ => Some(Label::Content),
@@ -201,7 +201,7 @@ fn every_answer_keeps_its_promises() {
         labels[decision.label.map_or(0, |label| 1 + label as usize)] += 1;
         moved += u32::from(
             playing.is_some()
-                && decision.ranked.first().is_some_and(|r| r.reason != Reason::Playing),
+                && decision.ranked.first().is_some_and(|r| r.reason != ChoiceReason::Playing),
         );
     }
     // The random fleets cover the interesting cases.

@@ -1,6 +1,6 @@
 //! The first site.
 
-use fullbore_steering::{Label, Reason, decide};
+use fullbore_steering::{ChoiceReason, Label, decide};
 
 use crate::build::{Builder, names, node, question};
 
@@ -20,7 +20,7 @@ fn the_longest_prefix_wins_then_the_as_path_then_the_med() {
     assert_eq!(names(&fleet, &near), ["a-1", "d-1", "c-1"]);
     let far = decide(&fleet, &question("192.0.3.1"));
     assert_eq!(names(&fleet, &far), ["d-1", "c-1", "b-1"]);
-    assert!(near.ranked.iter().all(|ranked| ranked.reason == Reason::Prefix));
+    assert!(near.ranked.iter().all(|ranked| ranked.reason == ChoiceReason::Prefix));
     assert_eq!(far.matched, "192.0.0.0/16".parse().ok());
 }
 
@@ -52,11 +52,11 @@ fn other_sites_follow_by_region_and_distance() {
     let decision = decide(&fleet, &question("192.0.2.1"));
     assert_eq!(names(&fleet, &decision), ["amsterdam-1", "frankfurt-1", "lisbon-1"]);
     let reasons: Vec<_> = decision.ranked.iter().map(|ranked| ranked.reason).collect();
-    assert_eq!(reasons, [Reason::Prefix, Reason::Near, Reason::Near]);
+    assert_eq!(reasons, [ChoiceReason::Prefix, ChoiceReason::Near, ChoiceReason::Near]);
     // A site without coordinates is in its region, but not near.
     let fleet = cities().announced("somewhere", "192.0.2.0/24").fleet();
     let decision = decide(&fleet, &question("192.0.2.1"));
-    assert_eq!(decision.ranked[1].reason, Reason::Region);
+    assert_eq!(decision.ranked[1].reason, ChoiceReason::Region);
     assert!(!names(&fleet, &decision).contains(&"tokyo-1"));
 }
 

@@ -1,7 +1,7 @@
 //! Viewers over time: 10,000 who follow each answer at once, as hls.js does, on nodes near their ceilings. Time is a counter of seconds.
 
 use fastrand::Rng;
-use fleet::{FleetSnapshot, NotMe, State};
+use fleet::{FleetSnapshot, SheddingReason, State};
 use fullbore_steering::{Fleet, Playing, Question, decide};
 
 use crate::build::{Builder, TITLE, address, node};
@@ -96,7 +96,8 @@ impl World {
                 let load = self.load_permille(node);
                 let own = &mut self.snapshot.nodes[node];
                 own.load_permille = load;
-                own.not_me = if load >= 1000 { vec![NotMe::AtCeiling] } else { Vec::new() };
+                own.not_me =
+                    if load >= 1000 { vec![SheddingReason::AtCeiling] } else { Vec::new() };
                 self.load_max = self.load_max.max(load);
             }
         }

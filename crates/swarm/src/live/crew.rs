@@ -1,10 +1,10 @@
 //! One thread and its viewers.
 
-use super::bell::Bell;
 use super::lag::Lag;
 use super::running::Shared;
 use super::standing::Counters;
 use super::viewer::Viewer;
+use super::wakeup::Wakeup;
 use crate::crowd;
 use crate::outcome::Outcome;
 use player::Failure;
@@ -31,7 +31,7 @@ pub(crate) struct Crew {
     /// Results of the viewers who have left.
     seen: RefCell<Outcome>,
     /// Set when all viewers have come and gone.
-    all_gone: Bell,
+    all_gone: Wakeup,
 }
 
 /// The measurements of one thread.
@@ -62,7 +62,7 @@ pub(crate) fn run(
             watching: RefCell::default(),
             to_come: Cell::new(viewers.len()),
             seen: RefCell::default(),
-            all_gone: Bell::default(),
+            all_gone: Wakeup::default(),
         });
         spawn(Rc::clone(&crew).admit(viewers));
         spawn(Rc::clone(&crew).beat());
@@ -76,7 +76,7 @@ impl Crew {
         let shared = Arc::clone(&self.shared);
         let stopped = woken.each(move || !shared.is_stopping());
         let end = self.shared.began + self.shared.options.duration;
-        match timeout_at(end, self.all_gone.unless_rung(stopped)).await {
+        match timeout_at(end, self.all_gone.unless_woken(stopped)).await {
             Ok(Some(woken)) => woken,
             Ok(None) | Err(_) => Ok(()),
         }
@@ -118,7 +118,7 @@ impl Crew {
         let mut watching = self.watching.borrow_mut();
         watching.remove(&viewer.who.number);
         if watching.is_empty() && self.to_come.get() == 0 {
-            self.all_gone.ring();
+            self.all_gone.wake();
         }
     }
 

@@ -6,7 +6,7 @@
 use super::failed::Failed;
 use super::servers::{self, Place};
 use player::steering::Answer;
-use player::{Document, Presentation, Request, RequestKind, Segments, Source, Url};
+use player::{Document, PlayerRequest, Presentation, RequestKind, Segments, Source, Url};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,7 +65,7 @@ impl Documents {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn read(&self, request: &Request, bytes: &[u8]) -> Result<Document, Failed> {
+    pub(crate) fn read(&self, request: &PlayerRequest, bytes: &[u8]) -> Result<Document, Failed> {
         if request.kind == RequestKind::Steering {
             return self.parse(request, bytes);
         }
@@ -90,7 +90,7 @@ impl Documents {
         }
     }
 
-    fn parse(&self, request: &Request, bytes: &[u8]) -> Result<Document, Failed> {
+    fn parse(&self, request: &PlayerRequest, bytes: &[u8]) -> Result<Document, Failed> {
         let url = request.address();
         let unreadable = |why: String| Failed::Unreadable(why);
         match request.kind {

@@ -7,7 +7,7 @@ use super::tap::RECEIVE_BUFFER_BYTES;
 use super::viewer::Viewer;
 use load::{Connection, ConnectionOptions, Failure, Head};
 use player::manifest::DOCUMENT_BYTES_MAX;
-use player::{Request, RequestKind, Time};
+use player::{PlayerRequest, RequestKind, Time};
 use reactor::yield_now;
 use std::ops::Range;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ const GULP_BYTES_MAX: u64 = 1 << 20;
 const ERROR_BYTES_MAX: u64 = 64 << 10;
 
 /// Sends the request and reports the response to the player.
-pub(crate) async fn fetch(viewer: &Rc<Viewer>, request: &Request) -> Result<(), Failed> {
+pub(crate) async fn fetch(viewer: &Rc<Viewer>, request: &PlayerRequest) -> Result<(), Failed> {
     let server = viewer.crew.shared.origins.find(request.address()).await;
     let server = server.map_err(Failed::NoAddress)?;
     let (mut connection, head) = ask(viewer, &server, request).await?;
@@ -76,7 +76,7 @@ fn keep(viewer: &Viewer, server: &Server, connection: Connection, head: &Head) {
 async fn ask(
     viewer: &Viewer,
     server: &Server,
-    request: &Request,
+    request: &PlayerRequest,
 ) -> Result<(Connection, Head), Failed> {
     let text = text(request);
     let used = viewer.connections.borrow_mut().take(server.number);
@@ -141,7 +141,7 @@ async fn open(viewer: &Viewer, server: &Server) -> Result<Connection, Failure> {
 }
 
 /// The request's head as it is sent.
-fn text(request: &Request) -> String {
+fn text(request: &PlayerRequest) -> String {
     let url = request.url();
     let range = match &request.range {
         Some(range) => format!("Range: bytes={}-{}\r\n", range.start, range.end.saturating_sub(1)),
@@ -155,7 +155,7 @@ fn text(request: &Request) -> String {
 }
 
 /// Checks that the response matches the request.
-fn check(request: &Request, head: &Head) -> Result<(), Failed> {
+fn check(request: &PlayerRequest, head: &Head) -> Result<(), Failed> {
     let whole = head.content_range.as_ref().and_then(|(_, whole)| *whole);
     if let Some(asked) = &request.range {
         // The end of a range may be beyond the end of the file.
@@ -185,7 +185,7 @@ fn whole_file(asked: &Range<u64>, head: &Head) -> Option<Range<u64>> {
 /// Receives a whole document.
 async fn read(
     viewer: &Rc<Viewer>,
-    request: &Request,
+    request: &PlayerRequest,
     connection: &mut Connection,
 ) -> Result<Vec<u8>, Failed> {
     let mut document = Vec::new();
@@ -210,7 +210,7 @@ async fn read(
 /// Receives and discards a body, and reports each part of it to the player.
 async fn take(
     viewer: &Rc<Viewer>,
-    request: &Request,
+    request: &PlayerRequest,
     connection: &mut Connection,
 ) -> Result<(), Failed> {
     let mut received = 0;
@@ -233,7 +233,7 @@ async fn take(
 /// support ranges. Returns whether the body is over.
 async fn probe(
     viewer: &Rc<Viewer>,
-    request: &Request,
+    request: &PlayerRequest,
     connection: &mut Connection,
 ) -> Result<bool, Failed> {
     let mut left = request.expected_bytes.unwrap_or(GULP_BYTES_MAX);
@@ -251,7 +251,7 @@ async fn probe(
 /// of bytes; 0 if the body is over.
 async fn sip(
     viewer: &Rc<Viewer>,
-    request: &Request,
+    request: &PlayerRequest,
     connection: &mut Connection,
     bytes_max: u64,
 ) -> Result<u64, Failed> {

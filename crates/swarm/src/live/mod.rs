@@ -10,7 +10,6 @@
 //!
 //! Read `running` for a run, `viewer` for a viewer's life, `fetch` for a request's.
 
-mod bell;
 mod connections;
 mod crew;
 mod documents;
@@ -26,6 +25,7 @@ mod source_addresses;
 mod standing;
 mod tap;
 mod viewer;
+mod wakeup;
 
 pub use lag::Own;
 pub use options::{LiveOptions, LiveOptionsError};

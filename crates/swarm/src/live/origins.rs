@@ -4,7 +4,7 @@
 //! for each server.
 
 use load::tls::ClientTls;
-use load::{Endpoint, Url};
+use load::{ServerEndpoint, Url};
 use reactor::sleep;
 use std::io;
 use std::net::IpAddr;
@@ -32,7 +32,7 @@ struct Origin {
 #[derive(Clone)]
 enum Address {
     Wanted,
-    Known(Arc<Endpoint>),
+    Known(Arc<ServerEndpoint>),
     Unknown(Arc<str>),
 }
 
@@ -40,7 +40,7 @@ enum Address {
 #[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) number: usize,
-    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) endpoint: Arc<ServerEndpoint>,
 }
 
 impl Origins {
@@ -119,7 +119,7 @@ fn resolved(url: &Url, tls: &ClientTls) -> Address {
     match load::address_of(url) {
         Ok(address) => {
             let (host, tls) = (host.to_owned(), url.is_tls().then(|| tls.clone()));
-            Address::Known(Arc::new(Endpoint { address, host, tls }))
+            Address::Known(Arc::new(ServerEndpoint { address, host, tls }))
         }
         Err(error) => {
             let why = format!("cannot find the address of {host}: {error}; is the name right?");

@@ -1,15 +1,16 @@
 //! One viewer's life: a player, the task that keeps its time, and a task for each open request.
 
-use super::bell::Bell;
 use super::connections::Connections;
 use super::crew::Crew;
 use super::failed::Failed;
 use super::fetch;
 use super::standing::{State, add};
 use super::tap::Tap;
+use super::wakeup::Wakeup;
 use crate::crowd;
 use player::{
-    Act, Deed, Event, Failure, Player, PlayerOptions, Request, RequestId, SessionReport, Time,
+    Act, Deed, Failure, Player, PlayerEvent, PlayerOptions, PlayerRequest, RequestId,
+    SessionReport, Time,
 };
 use reactor::{spawn, timeout_at};
 use std::cell::{Cell, RefCell};
@@ -30,10 +31,10 @@ pub(crate) struct Viewer {
     /// Its network; `None` takes bytes as fast as they come.
     pub(crate) tap: Option<RefCell<Tap>>,
     /// Its open requests, each with the signal that ends it.
-    open: RefCell<Vec<(RequestId, Rc<Bell>)>>,
+    open: RefCell<Vec<(RequestId, Rc<Wakeup>)>>,
     /// When its task wakes, unless it is signalled earlier.
     wakes: Cell<Option<Time>>,
-    bell: Bell,
+    wakeup: Wakeup,
     state: Cell<State>,
 }
 
@@ -57,7 +58,7 @@ impl Viewer {
             tap: options.has_networks.then(|| RefCell::new(Tap::new(&who.network, now))),
             open: RefCell::default(),
             wakes: Cell::new(None),
-            bell: Bell::default(),
+            wakeup: Wakeup::default(),
             state: Cell::new(State::Waiting),
             who,
         });
@@ -89,10 +90,10 @@ impl Viewer {
             let wakes = self.player.borrow().poll_timeout();
             self.wakes.set(wakes);
             match wakes {
-                None => self.bell.rung().await,
+                None => self.wakeup.woken().await,
                 Some(at) => {
                     let deadline = self.crew.shared.began + at;
-                    if timeout_at(deadline, self.bell.rung()).await.is_err() {
+                    if timeout_at(deadline, self.wakeup.woken()).await.is_err() {
                         self.crew.woke(deadline);
                         self.tell(|player, now| player.handle_timeout(now));
                     }
@@ -103,7 +104,7 @@ impl Viewer {
     }
 
     fn part(&self) {
-        self.open.borrow_mut().drain(..).for_each(|(_, bell)| bell.ring());
+        self.open.borrow_mut().drain(..).for_each(|(_, wakeup)| wakeup.wake());
         self.connections.borrow_mut().close();
         self.go(State::Gone);
         self.crew.is_over(self);
@@ -141,16 +142,16 @@ impl Viewer {
             (None, Some(_)) => false,
         };
         if is_sooner || player.is_over() {
-            self.bell.ring();
+            self.wakeup.wake();
         }
     }
 
-    fn start(self: &Rc<Self>, request: Request) {
-        let bell = Rc::new(Bell::default());
-        self.open.borrow_mut().push((request.id, Rc::clone(&bell)));
+    fn start(self: &Rc<Self>, request: PlayerRequest) {
+        let wakeup = Rc::new(Wakeup::default());
+        self.open.borrow_mut().push((request.id, Rc::clone(&wakeup)));
         let viewer = Rc::clone(self);
         spawn(async move {
-            let fetched = bell.unless_rung(fetch::fetch(&viewer, &request)).await;
+            let fetched = wakeup.unless_woken(fetch::fetch(&viewer, &request)).await;
             viewer.open.borrow_mut().retain(|(id, _)| *id != request.id);
             if let Some(Err(failed)) = fetched {
                 viewer.failed(&request, &failed);
@@ -158,7 +159,7 @@ impl Viewer {
         });
     }
 
-    fn failed(self: &Rc<Self>, request: &Request, failed: &Failed) {
+    fn failed(self: &Rc<Self>, request: &PlayerRequest, failed: &Failed) {
         let failure = failed.as_failure();
         // The player reports silence itself.
         if failure != Failure::Silence {
@@ -175,18 +176,18 @@ impl Viewer {
     fn end(&self, id: RequestId) {
         let mut open = self.open.borrow_mut();
         if let Some(index) = open.iter().position(|(open, _)| *open == id) {
-            open.swap_remove(index).1.ring();
+            open.swap_remove(index).1.wake();
         }
     }
 
-    fn note(&self, event: &Event) {
+    fn note(&self, event: &PlayerEvent) {
         match event {
-            Event::Started { .. } | Event::Resumed { .. } => self.go(State::Playing),
-            Event::Stalled { .. } => {
+            PlayerEvent::Started { .. } | PlayerEvent::Resumed { .. } => self.go(State::Playing),
+            PlayerEvent::Stalled { .. } => {
                 add(&self.crew.counters.stalls, 1);
                 self.go(State::Stalled);
             }
-            Event::Failed { kind, pathway, failure: failure @ Failure::Silence } => {
+            PlayerEvent::Failed { kind, pathway, failure: failure @ Failure::Silence } => {
                 let pathways = self.pathways();
                 let name = pathways.get(*pathway).map_or("", String::as_str);
                 self.crew.failed(*failure, || format!("{} from {name}: {failure}", kind.as_str()));

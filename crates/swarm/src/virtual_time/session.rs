@@ -11,7 +11,7 @@ use crate::shared_path::SharedPath;
 use player::failure::Failure;
 use player::options::PlayerOptions;
 use player::report::SessionReport;
-use player::request::{Request, RequestId, RequestKind};
+use player::request::{PlayerRequest, RequestId, RequestKind};
 use player::{Document, Player};
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub(crate) struct Session<'a> {
 #[derive(Debug)]
 struct Exchange {
     key: u64,
-    request: Request,
+    request: PlayerRequest,
     server: usize,
     state: State,
 }
@@ -184,7 +184,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn ask(&mut self, request: Request) {
+    fn ask(&mut self, request: PlayerRequest) {
         let server = match request.kind {
             RequestKind::Manifest => self.next_of_manifest(),
             _ => self.library.server(self.order, request.pathway),
@@ -274,7 +274,7 @@ impl<'a> Session<'a> {
     }
 
     /// Number of bytes in the whole answer.
-    fn bytes(&self, request: &Request) -> u64 {
+    fn bytes(&self, request: &PlayerRequest) -> u64 {
         let whole = match (request.kind, request.segment) {
             (RequestKind::Media | RequestKind::Probe, Some(segment)) => {
                 self.library.films().bytes(self.title, request.rendition, segment)

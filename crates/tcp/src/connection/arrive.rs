@@ -6,7 +6,7 @@ use crate::agreed::{Agreed, syn_ack_agrees_to_ecn};
 use crate::header::{Flags, Incoming};
 use crate::receive::Taken;
 use crate::seq::timestamp_older;
-use crate::{Ecn, Reason};
+use crate::{CloseReason, Ecn};
 
 /// RFC 5961 section 7: ten challenge ACKs in five seconds. Counted per connection: a common count would reveal others'
 /// traffic.
@@ -112,7 +112,7 @@ impl Connection {
             cx.statistics.time_wait_hits += 1;
         } else if at == expected {
             cx.statistics.reset_received += 1;
-            self.end(Reason::ResetByPeer, cx);
+            self.end(CloseReason::ResetByPeer, cx);
         } else if at > expected && at < expected + self.receive.window() as i64 {
             cx.statistics.reset_challenged += 1;
             self.challenge(cx);
@@ -234,7 +234,7 @@ impl Connection {
         }
         if segment.flags.has(Flags::RST) {
             cx.statistics.reset_received += 1;
-            return self.end(Reason::Refused, cx);
+            return self.end(CloseReason::Refused, cx);
         }
         if !segment.flags.has(Flags::SYN) {
             cx.statistics.ack_missing += 1;

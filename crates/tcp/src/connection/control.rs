@@ -7,7 +7,7 @@ use crate::clock::Time;
 use crate::header::{Flags, Options, Outgoing, Timestamps};
 use crate::segment::{Header, Transmit};
 use crate::seq::Seq;
-use crate::{Ecn, Reason};
+use crate::{CloseReason, Ecn};
 
 impl Connection {
     /// Returns true if [`Connection::next_control`] has a segment.
@@ -167,7 +167,7 @@ impl Connection {
             let header = self.header(self.sent_below, Flags::RST.with(Flags::ACK), false, cx);
             self.control(header)
         });
-        self.end(Reason::ResetByUs, cx);
+        self.end(CloseReason::ResetByUs, cx);
         reset
     }
 

@@ -2,7 +2,7 @@
 
 use super::state::{Probe, Stage};
 use super::{Connection, Context};
-use crate::Reason;
+use crate::CloseReason;
 use crate::clock::Time;
 
 /// SYNs of an active open: 1 + 2 + 4 + 8 + 16 seconds (RFC 9293 section 3.8.3 wants a way to give up).
@@ -53,16 +53,16 @@ impl Connection {
             self.silent_probes >= keep_alive.probes && self.keep_alive_at(cx.config) <= cx.now
         });
         if self.timers.fin_wait <= cx.now && self.is_closed() {
-            self.end(Reason::Closed, cx);
+            self.end(CloseReason::Closed, cx);
         } else if self.timers.fin_wait <= cx.now {
             cx.statistics.never_finished += 1;
-            self.end(Reason::NeverFinished, cx);
+            self.end(CloseReason::NeverFinished, cx);
         } else if self.stall_at(cx.config) <= cx.now {
             cx.statistics.stalled += 1;
-            self.end(Reason::Stalled, cx);
+            self.end(CloseReason::Stalled, cx);
         } else if silent {
             cx.statistics.silent += 1;
-            self.end(Reason::Silent, cx);
+            self.end(CloseReason::Silent, cx);
         }
         self.ended.is_some()
     }
@@ -145,7 +145,7 @@ impl Connection {
 
     fn time_out_opening(&mut self, tries: u8, cx: &mut Context<'_>) {
         if tries >= SYN_TRIES_MAX {
-            return self.end(Reason::Unreachable, cx);
+            return self.end(CloseReason::Unreachable, cx);
         }
         self.due.syn = true;
         self.rtt.back_off();

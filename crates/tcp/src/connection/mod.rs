@@ -41,7 +41,7 @@ use crate::receive::{Buffers, Receive};
 use crate::rtt::Rtt;
 use crate::scoreboard::Scoreboard;
 use crate::seq::Seq;
-use crate::{Config, Event, Reason, Statistics};
+use crate::{CloseReason, Config, Event, Statistics};
 
 /// The parts of its endpoint that a connection needs while it works.
 pub(crate) struct Context<'a> {
@@ -126,7 +126,7 @@ pub(crate) struct Connection {
     timers: Timers,
     due: Due,
     news: News,
-    ended: Option<Reason>,
+    ended: Option<CloseReason>,
     pub(crate) queued: Queued,
     /// This connection's deadlines among the endpoint's.
     pub(crate) armed: Armed,
@@ -263,7 +263,7 @@ impl Connection {
     }
 
     /// Ends the connection. Only its last event remains.
-    fn end(&mut self, reason: Reason, cx: &mut Context<'_>) {
+    fn end(&mut self, reason: CloseReason, cx: &mut Context<'_>) {
         if self.ended.is_some() {
             return;
         }
@@ -272,7 +272,7 @@ impl Connection {
         self.news.ended = true;
         self.timers = Timers::none();
         // If a FIN ends it, that FIN is still acknowledged.
-        self.due = Due { ack: reason == Reason::Closed && self.due.ack, ..Due::default() };
+        self.due = Due { ack: reason == CloseReason::Closed && self.due.ack, ..Due::default() };
         self.receive.release(cx.buffers);
     }
 
@@ -287,7 +287,7 @@ impl Connection {
             return;
         }
         if self.receive.readable_bytes() == 0 {
-            self.end(Reason::Closed, cx);
+            self.end(CloseReason::Closed, cx);
         } else if !self.timers.fin_wait.is_set() {
             self.timers.fin_wait = cx.now.after_us(micros(cx.config.fin_wait));
         }
@@ -295,7 +295,7 @@ impl Connection {
 
     /// Returns true if the endpoint has to remember this connection in TIME-WAIT (RFC 9293 section 3.6.1).
     pub(crate) fn leaves_time_wait(&self) -> bool {
-        self.ended == Some(Reason::Closed) && self.closed_first
+        self.ended == Some(CloseReason::Closed) && self.closed_first
     }
 
     /// The next event, in the order of [`Event`].

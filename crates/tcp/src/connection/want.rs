@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::state::Probe;
 use super::{Connection, Context};
 use crate::scoreboard::Bounds;
-use crate::{Config, Want};
+use crate::{ByteRequest, Config};
 
 impl Connection {
     /// Returns true if requesting bytes makes sense.
@@ -18,7 +18,7 @@ impl Connection {
     }
 
     /// The next range to request: for a probe, then lost bytes, then new ones.
-    pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Option<Want> {
+    pub(crate) fn want(&mut self, cx: &mut Context<'_>) -> Option<ByteRequest> {
         if !self.is_open() {
             return None;
         }
@@ -45,11 +45,11 @@ impl Connection {
         Some(want)
     }
 
-    fn want_for_probe(&mut self) -> Option<Want> {
+    fn want_for_probe(&mut self) -> Option<ByteRequest> {
         let Probe::Owed { again, asked: asked @ false } = &mut self.probe else { return None };
         *asked = true;
         if let Some(range) = again {
-            return Some(Want { range: range.clone(), retransmission: true });
+            return Some(ByteRequest { range: range.clone(), retransmission: true });
         }
         if self.asked_below > self.sent_below {
             // The caller has it, or is reading it.
@@ -57,12 +57,12 @@ impl Connection {
         }
         let end = (self.asked_below + self.segment_bytes).min(self.written);
         let range = std::mem::replace(&mut self.asked_below, end)..end;
-        (!range.is_empty()).then_some(Want { range, retransmission: false })
+        (!range.is_empty()).then_some(ByteRequest { range, retransmission: false })
     }
 
     /// RFC 6675 section 5 (C) and NextSeg(): lost bytes go first. Requests a little more than may be sent now, because reading a few bytes costs as
     /// much as reading many.
-    fn want_again(&mut self, cx: &mut Context<'_>) -> Option<Want> {
+    fn want_again(&mut self, cx: &mut Context<'_>) -> Option<ByteRequest> {
         let config = cx.config;
         let first = self.board.first_lost_is_unasked();
         let (ahead, reserve) = match self.declined.again {
@@ -86,19 +86,19 @@ impl Connection {
         cx.statistics.ranges_forgotten += self.board.take_forgotten();
         let (range, lost_bytes) = asked?;
         self.pacer.sent(cx.now, lost_bytes);
-        Some(Want { range, retransmission: true })
+        Some(ByteRequest { range, retransmission: true })
     }
 
     /// A range that was declined although later bytes were not: requested when it may be sent, and not before.
-    fn want_hole(&mut self, config: &Config) -> Option<Want> {
+    fn want_hole(&mut self, config: &Config) -> Option<ByteRequest> {
         let within = self.sent_below..self.asked_below;
         let may_leave = self.room().min(self.usable_window()).max(1);
         let below = self.sent_below + may_leave;
         let range = self.declined.take_hole(&within, below, self.want_bytes_max(config))?;
-        Some(Want { range, retransmission: false })
+        Some(ByteRequest { range, retransmission: false })
     }
 
-    fn want_new(&mut self, config: &Config) -> Option<Want> {
+    fn want_new(&mut self, config: &Config) -> Option<ByteRequest> {
         if let Some(want) = self.want_hole(config) {
             return Some(want);
         }
@@ -128,7 +128,7 @@ impl Connection {
         };
         let end = from + bytes.min(at_once);
         self.asked_below = end;
-        Some(Want { range: from..end, retransmission: false })
+        Some(ByteRequest { range: from..end, retransmission: false })
     }
 
     /// The end of the bytes to request: those that may be sent now, in a few sends.

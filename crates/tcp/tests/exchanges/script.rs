@@ -56,7 +56,7 @@ struct Stage {
     events: VecDeque<Event>,
     hold: bool,
     hand: Vec<Range<u64>>,
-    wants: VecDeque<fullbore_tcp::Want>,
+    wants: VecDeque<fullbore_tcp::ByteRequest>,
     withheld: Option<Withheld>,
 }
 
@@ -220,7 +220,7 @@ impl Stage {
                 self.events.push_back(event);
             }
             let mut moved = false;
-            while let Some((id, want)) = self.endpoint.poll_want(self.now) {
+            while let Some((id, want)) = self.endpoint.poll_byte_request(self.now) {
                 self.id = Some(id);
                 moved = true;
                 if !self.hold {

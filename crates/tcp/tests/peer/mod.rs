@@ -74,7 +74,7 @@ impl World {
                 self.ids.insert(remote.port(), id);
             }
         }
-        while let Some((id, want)) = self.endpoint.poll_want(self.now) {
+        while let Some((id, want)) = self.endpoint.poll_byte_request(self.now) {
             let (remote, _) = self.endpoint.addresses(id).expect("it wants something");
             self.in_hand.entry(remote.port()).or_default().push(want.range);
         }

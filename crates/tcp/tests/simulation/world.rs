@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use fullbore_tcp::Reason;
-use middlebox::{Fate, Link};
+use fullbore_tcp::CloseReason;
+use middlebox::{Fate, SimulatedLink};
 
 use crate::host::{CLIENT_PORT, Contest, Host, SERVER_PORT};
 use crate::referee::{Referee, Side};
@@ -44,7 +44,7 @@ pub(crate) struct World {
     hosts: [Host; 2],
     contests: Vec<Contest>,
     /// From the client, from the server.
-    links: [Link<Packet>; 2],
+    links: [SimulatedLink<Packet>; 2],
     /// Routers' messages: the time, the side, and the packet that each is about.
     too_big: Vec<(Instant, Side, Packet)>,
     ip_bytes: usize,
@@ -68,7 +68,7 @@ impl World {
         };
         let contests: Vec<_> = scenario.plans.iter().enumerate().map(contest).collect();
         let link = |side: Side| {
-            Link::new(scenario.impairments[side as usize], scenario.seed ^ side as u64)
+            SimulatedLink::new(scenario.impairments[side as usize], scenario.seed ^ side as u64)
         };
         Self {
             start,
@@ -213,7 +213,7 @@ impl World {
                 let ended = host.sessions.get(&number).map(|session| session.ended);
                 let expected = contest.plan.reset.is_some() || is_harsh;
                 match ended {
-                    Some(Some(Reason::Closed)) => {}
+                    Some(Some(CloseReason::Closed)) => {}
                     None if expected && side == Side::Server => {}
                     Some(Some(_)) if expected => {}
                     other => panic!("connection {number}, {side:?}: {other:?}"),

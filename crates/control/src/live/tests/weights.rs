@@ -2,7 +2,7 @@
 
 use fleet::{WatchCount, WatchReport};
 
-use super::super::Unheard;
+use super::super::RejectedMessage;
 use super::{Fleet, at, beat, node_name, wanted};
 
 #[test]
@@ -67,9 +67,9 @@ fn a_ceiling_that_is_not_believed_lets_a_node_claim_sixteen_times_what_is_usual(
     };
     // An hour at 160 kb/s is 72 MB, and at 10 kb/s it is 4.5 MB.
     for node in [1, 4] {
-        assert_eq!(said(&mut fleet, node, 1, 73_000_000), Err(Unheard::OverCeiling));
+        assert_eq!(said(&mut fleet, node, 1, 73_000_000), Err(RejectedMessage::OverCeiling));
         assert_eq!(said(&mut fleet, node, 2, 71_000_000), Ok(()));
     }
-    assert_eq!(said(&mut fleet, 0, 1, 5_000_000), Err(Unheard::OverCeiling));
+    assert_eq!(said(&mut fleet, 0, 1, 5_000_000), Err(RejectedMessage::OverCeiling));
     assert_eq!(said(&mut fleet, 0, 2, 4_000_000), Ok(()));
 }

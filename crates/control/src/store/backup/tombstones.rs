@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use fleet::{Digest, Gone, HeldTitle, Name};
+use fleet::{Digest, FleetTombstones, HeldTitle, Name};
 
 use crate::store::records::{
     FleetRecord, NodeRecord, OperatorRecord, Revoked, RevokedNameRecord, StoreRecord, TitleRecord,
@@ -62,7 +62,7 @@ impl Tombstones {
     }
 
     /// Adds a list that a node gave back. Its signature has been checked: a forged list could revoke any node.
-    pub fn add_gone(&mut self, gone: &Gone, now_unix_seconds: u64) {
+    pub fn add_gone(&mut self, gone: &FleetTombstones, now_unix_seconds: u64) {
         self.epoch = self.epoch.max(gone.epoch);
         for node in &gone.revoked {
             self.revoked.entry(node.clone()).or_insert_with(|| Revoked {

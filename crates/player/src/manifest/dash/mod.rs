@@ -121,7 +121,7 @@ impl<'a> Reader<'a> {
             let across = self.across(&ladders, rank, representation.id);
             let mut sources = Vec::with_capacity(self.pathways.len());
             for pathway in &self.pathways {
-                let listing = segments::Request {
+                let listing = segments::PlayerRequest {
                     manifest: &self.manifest,
                     url: self.url,
                     pathway,

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The segments to find: of which manifest, on which pathway.
-pub(super) struct Request<'a, 'b> {
+pub(super) struct PlayerRequest<'a, 'b> {
     pub(super) manifest: &'b Manifest<'a>,
     pub(super) url: &'b Url,
     pub(super) pathway: &'b str,
     pub(super) reload_after: Option<Duration>,
 }
 
-impl<'a> Request<'a, '_> {
+impl<'a> PlayerRequest<'a, '_> {
     /// The location of a rendition's segments; it has a representation in each of these periods.
     pub(super) fn source(
         &self,

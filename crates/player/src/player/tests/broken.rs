@@ -1,11 +1,11 @@
 //! Servers that misbehave. Each fault leads to the right reaction and is counted as what it is.
 
 use crate::abr::Rule;
-use crate::event::{Ending, Event, GiveUp, StallReason};
+use crate::event::{Ending, GiveUp, PlayerEvent, StallReason};
 use crate::failure::Failure;
 use crate::options::PlayerOptions;
 use crate::player::world::{Film, Reply, World, ms, s};
-use crate::request::{Request, RequestKind};
+use crate::request::{PlayerRequest, RequestKind};
 
 fn options() -> PlayerOptions {
     PlayerOptions { rule: Rule::Fixed(1), ..PlayerOptions::default() }
@@ -15,7 +15,7 @@ fn film() -> Film {
     Film { sound: None, ..Film::default() }
 }
 
-fn is_segment(request: &Request, index: usize) -> bool {
+fn is_segment(request: &PlayerRequest, index: usize) -> bool {
     request.kind == RequestKind::Media && request.segment == Some(index)
 }
 
@@ -33,7 +33,7 @@ fn a_missing_segment_is_left_out_after_a_few_attempts() {
     assert_eq!((report.skips, report.skipped, report.played), (1, s(4), s(296)));
     assert_eq!(failures(&report, Failure::Status(404)), 3);
     assert_eq!(world.pictures().iter().filter(|index| **index == 10).count(), 3);
-    let skipped = Event::Skipped { position: s(40), length: s(4) };
+    let skipped = PlayerEvent::Skipped { position: s(40), length: s(4) };
     assert!(world.events.iter().any(|(_, event)| *event == skipped));
 }
 

@@ -7,7 +7,7 @@ use crate::options::{Act, Deed, PlayerOptions};
 use crate::player::world::{Film, s, url};
 use crate::player::{Document, Player};
 use crate::presentation::{Presentation, Segments, SteeringServer};
-use crate::request::{Request, RequestId, RequestKind};
+use crate::request::{PlayerRequest, RequestId, RequestKind};
 use crate::steering::Answer;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ type Step = (u8, usize, u64, u64);
 
 struct Crowd {
     player: Player,
-    open: Vec<Request>,
+    open: Vec<PlayerRequest>,
     sent: Vec<Time>,
     now: Time,
     film: Film,
@@ -70,14 +70,14 @@ impl Crowd {
         }
     }
 
-    fn take(&mut self, which: usize) -> Option<Request> {
+    fn take(&mut self, which: usize) -> Option<PlayerRequest> {
         if self.open.is_empty() {
             return None;
         }
         Some(self.open.swap_remove(which % self.open.len()))
     }
 
-    fn document(&self, request: &Request, number: u64) -> Document {
+    fn document(&self, request: &PlayerRequest, number: u64) -> Document {
         match request.kind {
             RequestKind::Manifest => Document::Presentation(self.presentation(number)),
             RequestKind::Steering => Document::Steering(Arc::new(Answer {
@@ -108,7 +108,7 @@ impl Crowd {
         Arc::new(presentation)
     }
 
-    fn segments(&self, request: &Request, number: u64) -> Arc<Segments> {
+    fn segments(&self, request: &PlayerRequest, number: u64) -> Arc<Segments> {
         let film = Film { rungs: vec![1000; 100], sound: Some(500), ..self.film.clone() };
         let mut segments = Segments::clone(&film.list(request));
         segments.first_number = number.wrapping_mul(0x9e37_79b9);

@@ -6,14 +6,14 @@ use crate::options::PlayerOptions;
 use crate::player::Document;
 use crate::player::world::{Film, Reply, World, ms, s};
 use crate::presentation::Segments;
-use crate::request::{Request, RequestKind};
+use crate::request::{PlayerRequest, RequestKind};
 use std::sync::Arc;
 use std::time::Duration;
 
 const SHOWN: usize = 6;
 
 /// The list at time `at`: segments of 4 s, of which the last six are shown, until the stream ends.
-fn list(film: &Film, request: &Request, at: Duration, ends: Duration) -> Reply {
+fn list(film: &Film, request: &PlayerRequest, at: Duration, ends: Duration) -> Reply {
     let now = at.min(ends) + s(40);
     let made = (now.as_secs() / 4) as usize;
     let whole = film.list(request);

@@ -1,14 +1,14 @@
 //! Three servers, one of which fails.
 
 use crate::abr::Rule;
-use crate::event::{Ending, Event};
+use crate::event::{Ending, PlayerEvent};
 use crate::failure::Failure;
 use crate::options::PlayerOptions;
 use crate::pathways::MoveReason;
 use crate::player::Document;
 use crate::player::world::{Film, Reply, World, ms, s};
 use crate::presentation::Segments;
-use crate::request::{Request, RequestKind};
+use crate::request::{PlayerRequest, RequestKind};
 use std::sync::Arc;
 
 /// The first pathway is the fastest, so that players stay there.
@@ -26,7 +26,7 @@ fn world() -> World {
 
 fn moves(world: &World) -> Vec<(usize, MoveReason)> {
     let moved = world.events.iter().filter_map(|(_, event)| match event {
-        Event::Moved(moved) => Some((moved.from, moved.reason)),
+        PlayerEvent::Moved(moved) => Some((moved.from, moved.reason)),
         _ => None,
     });
     moved.collect()
@@ -47,7 +47,7 @@ fn the_first_segments_test_all_pathways_and_probes_cost_little() {
     let bytes: u64 = report.bytes_by_pathway.iter().sum();
     assert!(report.probe_bytes * 100 <= bytes, "{} of {bytes}", report.probe_bytes);
     assert!(report.probe_bytes > 0);
-    assert!(world.events.iter().any(|(_, event)| matches!(event, Event::Probed { .. })));
+    assert!(world.events.iter().any(|(_, event)| matches!(event, PlayerEvent::Probed { .. })));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn all_pathways_dead_is_a_stall_with_pauses_between_attempts() {
 }
 
 /// Segments in separate files have no lengths in their lists, and are larger or smaller than their bit rate suggests.
-fn without_lengths(film: &Film, request: &Request) -> Reply {
+fn without_lengths(film: &Film, request: &PlayerRequest) -> Reply {
     let mut segments = Segments::clone(&film.list(request));
     segments.list.iter_mut().for_each(|segment| segment.reference.range = None);
     Reply::Document(Document::Segments(Arc::new(segments)))

@@ -1,7 +1,7 @@
 //! A well-behaved server: playing, choosing bit rates, and viewers' actions.
 
 use crate::abr::Rule;
-use crate::event::{Ending, Event, GiveUp, StallReason};
+use crate::event::{Ending, GiveUp, PlayerEvent, StallReason};
 use crate::options::{Act, Deed, PlayerOptions};
 use crate::player::world::{Film, Reply, World, ms, s};
 use crate::request::RequestKind;
@@ -25,7 +25,7 @@ fn a_film_plays_from_its_beginning_to_its_end() {
     // Manifest, two lists, two initialisation sections, and 75 segments each.
     assert_eq!(report.requests, 1 + 2 + 2 + 150);
     assert_eq!(report.lasted, delay + s(300));
-    assert_eq!(world.events.last().map(|(_, event)| event), Some(&Event::Ended));
+    assert_eq!(world.events.last().map(|(_, event)| event), Some(&PlayerEvent::Ended));
     let timeout = world.player.poll_timeout();
     assert_eq!((timeout, world.player.poll_request(s(999)).is_none()), (None, true));
 }
@@ -92,7 +92,8 @@ fn a_segment_that_would_stall_is_given_up_for_a_smaller_one() {
         World::new(film, PlayerOptions { buffer_max: s(12), ..PlayerOptions::default() });
     world.rates = Box::new(|_, at| if at < s(30) { 40e6 } else { 0.8e6 });
     let report = world.run(s(120));
-    let given_up = world.events.iter().filter(|(_, of)| matches!(of, Event::Abandoned { .. }));
+    let given_up =
+        world.events.iter().filter(|(_, of)| matches!(of, PlayerEvent::Abandoned { .. }));
     assert!(given_up.count() >= 1);
     assert!(report.stall_count <= 1 && report.stalled < s(3), "{:?}", report.stalls);
     assert!(report.wasted_bytes > 0);
@@ -118,7 +119,7 @@ fn a_seek_waits_without_a_stall_and_drops_what_is_on_its_way() {
         .events
         .iter()
         .filter_map(|(_, event)| match event {
-            Event::Sought { to, is_buffered } => Some((*to, *is_buffered)),
+            PlayerEvent::Sought { to, is_buffered } => Some((*to, *is_buffered)),
             _ => None,
         })
         .collect();

@@ -21,7 +21,7 @@ fn play(mut world: World) -> (SessionReport, Value) {
         cmcd.read(text.as_bytes());
         assert_eq!((cmcd.malformed, cmcd.session), (0, Some(&b"viewer 1"[..])), "{text}");
         let at_us = at.as_micros() as u64;
-        collector.take(vec![qoe::Report::new(at_us, 1, b"film/x.m4s", &cmcd)]);
+        collector.take(vec![qoe::QoeReport::new(at_us, 1, b"film/x.m4s", &cmcd)]);
     }
     collector.advance(310_000);
     (report, qoe::json(&collector, 1)["all"].clone())

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Instant;
 
-use fullbore_tcp::{Arrived, Endpoint, Event, Id, Reason, Secret, Transmit};
+use fullbore_tcp::{Arrived, CloseReason, Endpoint, Event, Id, Secret, Transmit};
 use middlebox::Random;
 
 use crate::application::{Action, Application};
@@ -70,7 +70,7 @@ pub(crate) struct Session {
     last_write: Option<Instant>,
     is_ready: bool,
     finished_at: Option<u64>,
-    pub(crate) ended: Option<Reason>,
+    pub(crate) ended: Option<CloseReason>,
 }
 
 /// One host.
@@ -175,7 +175,7 @@ impl Host {
         while let Some((id, event)) = self.endpoint.poll_event() {
             self.handle_event(now, id, event, contests);
         }
-        while let Some((id, want)) = self.endpoint.poll_want(now) {
+        while let Some((id, want)) = self.endpoint.poll_byte_request(now) {
             self.say(now, id, || format!("{want:?}"));
             self.ask_disk(now, id, want.range, contests);
         }
@@ -444,8 +444,8 @@ pub(crate) fn addresses(is_ipv6: bool) -> [SocketAddr; 2] {
 }
 
 /// An orderly end is allowed only if everything has arrived and is acknowledged.
-fn check_end(session: &Session, reason: Reason, contest: &mut Contest, side: Side) {
-    if reason != Reason::Closed {
+fn check_end(session: &Session, reason: CloseReason, contest: &mut Contest, side: Side) {
+    if reason != CloseReason::Closed {
         return;
     }
     let (sends, receives) = (session.application.sends(), session.application.receives());
