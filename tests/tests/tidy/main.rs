@@ -1,6 +1,6 @@
 //! Tests the rules of the repository: where `unsafe` may be, which crate may use which, how long a line, a function and
 //! a file may be, what a name may mean, that no test asserts a time, sleeps without a reason or hides that it is skipped, that documents
-//! refer only to what exists, and that a purge of the package removes the files that the program creates.
+//! refer only to what exists and are in plain English, and that a purge of the package removes the files that the program creates.
 //!
 //! Each rule is a function from the texts of files to breaches, one line each. One test applies it to the whole
 //! repository; another one shows that it finds a planted example. To change a rule, change it here and in
@@ -11,6 +11,7 @@
 
 mod arrows;
 mod documents;
+mod english;
 mod features;
 mod lab;
 mod names;
