@@ -10,6 +10,7 @@
 //! [`unsafe_code`], [`names`], [`overflow`], [`shape`], [`sleeps`] and [`times`] for exceptions, each with its reason.
 
 mod arrows;
+mod decisions;
 mod documents;
 mod english;
 mod features;
