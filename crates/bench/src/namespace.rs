@@ -29,10 +29,12 @@ pub fn is_inside() -> bool {
     std::env::var_os(VARIABLE).is_some()
 }
 
-/// Whether this process may make such a namespace and set it up: containers often forbid it, even to root.
-pub fn can_be_made() -> bool {
+/// Whether this process may make such a namespace and set each of these congestion controls in it. Containers often forbid it, even to
+/// root. Setting one loads its module, if the kernel has it.
+pub fn can_set(names: &[&str]) -> bool {
     let mut command = Command::new("unshare");
-    command.args(["--net", "sh", "-c", SET, &congestion_control()]);
+    let each = r#"for name; do sh -c "$0" "$name" || exit; done"#;
+    command.args(["--net", "sh", "-c", each, SET]).args(names);
     command.output().is_ok_and(|output| output.status.success())
 }
 
@@ -77,14 +79,11 @@ pub fn switch_to(name: &str) -> io::Result<()> {
 /// The congestion control of both sides.
 pub fn congestion_control() -> String {
     let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    current.or_else(|| std::env::var(VARIABLE).ok()).unwrap_or_else(|| {
-        let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
-        system.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
-    })
+    current.or_else(|| std::env::var(VARIABLE).ok()).unwrap_or_else(system)
 }
 
-/// The congestion controls that this kernel has loaded.
-pub fn available() -> Vec<String> {
-    let names = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
-    names.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+/// The congestion control that is set for the system. A new namespace begins with it.
+pub fn system() -> String {
+    let name = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+    name.map_or_else(|_| "unknown".to_owned(), |name| name.trim().to_owned())
 }

@@ -11,6 +11,8 @@ use std::fmt::Write;
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
     pub(super) outcomes: Vec<Outcome>,
+    /// How many comparisons there should be.
+    pub(super) planned: usize,
     /// The user ended it early.
     pub interrupted: bool,
 }
@@ -32,7 +34,7 @@ impl Grid {
     pub fn describe(&self) -> Option<String> {
         let cells = self.cells();
         let worst = worst(&cells)?;
-        if self.outcomes.len() < 2 {
+        if self.planned < 2 {
             return None;
         }
         let mut text = String::new();
@@ -52,7 +54,7 @@ impl Grid {
 
     /// For programs: a single comparison as it is, several as `cells` with the `worst` of them.
     pub fn to_json(&self) -> Value {
-        if let [only] = self.outcomes.as_slice() {
+        if let (1, [only]) = (self.planned, self.outcomes.as_slice()) {
             return only.to_json();
         }
         let cells = self.cells();

@@ -126,10 +126,16 @@ pub fn run(
     let library = Library::make(&scratch.path().join("library"), FILES, library_bytes, interrupt)?;
     let library = Arc::new(library);
     let client_cpus = client_cpus()?;
-    let mut grid = Grid::default();
+    let mut grid = Grid { planned: options.cells(), ..Grid::default() };
     for name in controls(options) {
         if let Some(name) = name {
-            namespace::switch_to(name)?;
+            match namespace::switch_to(name) {
+                Err(_) if interrupt.is_asked() && !grid.outcomes.is_empty() => {
+                    grid.interrupted = true;
+                    return Ok(grid);
+                }
+                switched => switched?,
+            }
         }
         let network = Network::lay(options.wire, SERVER_CPU, &client_cpus)?;
         let given = Given {

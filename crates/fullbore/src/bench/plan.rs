@@ -155,7 +155,7 @@ fn read(folder: &Path) -> io::Result<Figures> {
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
     paths.sort_unstable();
-    let mut figures = Figures::default();
+    let (mut figures, mut comparisons) = (Figures::default(), Vec::new());
     for path in paths {
         let text = smallfile::read_text(&path, FILE_BYTES_MAX)
             .map_err(|error| named(&path, error.to_string()))?;
@@ -163,14 +163,22 @@ fn read(folder: &Path) -> io::Result<Figures> {
             serde_json::from_str(&text).map_err(|error| named(&path, error.to_string()))?;
         match value["kind"].as_str() {
             Some("limit") => figures.limit = value,
-            Some("versus") => figures.servers.extend(of_versus(&value)),
+            Some("versus") => comparisons.push(value),
             Some("versus-grid") => {
-                let cells = value["cells"].as_array().into_iter().flatten();
-                figures.servers.extend(cells.filter_map(of_versus));
+                comparisons.extend(value["cells"].as_array().into_iter().flatten().cloned());
             }
             _ => {}
         }
     }
+    // The plan's costs are those that `limit` found, with the load of this program and under the same congestion control.
+    let control = &figures.limit["congestion_control"];
+    let is_alike = |one: &&Value| {
+        let its = &one["congestion_control"];
+        one["client"].as_str().is_none_or(|client| client == "load")
+            && (its.is_null() || control.is_null() || its == control)
+    };
+    let servers: Vec<_> = comparisons.iter().filter(is_alike).filter_map(of_versus).collect();
+    figures.servers = servers;
     match figures.limit {
         Value::Null => Err(named(folder, "it has no figures of bench limit (--json)".to_owned())),
         _ => Ok(figures),

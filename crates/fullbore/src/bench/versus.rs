@@ -1,5 +1,6 @@
 //! `fullbore bench versus`.
 
+use ::bench::namespace;
 use ::bench::versus::{self, Client, Options, Peer, Wire, Workload};
 use ::load::interrupt::{self, Interrupt};
 use clap::Args;
@@ -73,7 +74,7 @@ pub(super) struct Versus {
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
     /// Congestion controls for both sides, one after the other, in a network namespace made for them (needs root); system stands
-    /// for the one that is set [default: cubic,bbr if the kernel has both and a namespace can be made, otherwise system;
+    /// for the one that is set [default: cubic,bbr if both can be set in such a namespace, otherwise system;
     /// cubic with --wire ethernet and xdp]
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     congestion_control: Vec<String>,
@@ -89,8 +90,8 @@ impl Versus {
     pub(super) fn run(self) -> io::Result<ExitCode> {
         let controls = self.congestion_controls();
         if let Some(first) = controls.first() {
-            if !::bench::namespace::is_inside() {
-                ::bench::namespace::enter_with(first)?;
+            if !namespace::is_inside() {
+                namespace::enter_with(first)?;
             }
         }
         let interrupt = Interrupt::on_signal()?;
@@ -119,19 +120,23 @@ impl Versus {
     fn congestion_controls(&self) -> Vec<String> {
         let is_system = |name: &String| name == SYSTEM;
         match self.congestion_control.as_slice() {
-            [only] if is_system(only) => Vec::new(),
+            [only] if is_system(only) && self.wire == Wire::Loopback => Vec::new(),
             // The server's own TCP uses CUBIC, so by default both sides use it.
             [] if self.wire != Wire::Loopback => vec!["cubic".to_owned()],
+            [] if namespace::is_inside() || namespace::can_set(&USUAL) => {
+                USUAL.map(str::to_owned).to_vec()
+            }
             [] => {
-                let available = ::bench::namespace::available();
-                let has_all = USUAL.iter().all(|name| available.iter().any(|has| has == name));
-                let may_set = ::bench::namespace::is_inside() || ::bench::namespace::can_be_made();
-                let usual = USUAL.iter().filter(|_| has_all && may_set);
-                usual.map(|name| (*name).to_owned()).collect()
+                let system = namespace::system();
+                let names = USUAL.join(" and ");
+                crate::note(&format!(
+                    "measuring under {system} only: {names} can't both be set here"
+                ));
+                Vec::new()
             }
             names => {
                 let named = names.iter().map(|name| match name {
-                    name if is_system(name) => ::bench::namespace::congestion_control(),
+                    name if is_system(name) => namespace::system(),
                     name => name.clone(),
                 });
                 named.collect()
