@@ -26,8 +26,8 @@ pub struct File {
     folder: u16,
     /// A second descriptor with `O_DIRECT`, opened at first use; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
-    /// A second descriptor on which the kernel may read ahead, opened at first use; `None` where that fails.
-    sequential: OnceCell<Option<Arc<OwnedFd>>>,
+    /// Another descriptor, on which the kernel may read ahead; opened at first use.
+    sequential: OnceCell<Arc<OwnedFd>>,
     /// Set when a read of this file has failed.
     is_suspect: Cell<bool>,
     /// Set when the kernel was asked not to read ahead.
@@ -181,8 +181,12 @@ impl File {
         if self.sparse.is_some() {
             return None;
         }
-        let open = || reopen(&self.fd, OFlags::empty()).ok().and_then(|fd| fd.into_owned().ok());
-        self.sequential.get_or_init(|| open().map(Arc::new)).as_ref()
+        if self.sequential.get().is_none() {
+            // If no descriptor is left, the next part tries again.
+            let fd = reopen(&self.fd, OFlags::empty()).ok()?.into_owned().ok()?;
+            let _ = self.sequential.set(Arc::new(fd));
+        }
+        self.sequential.get()
     }
 
     /// Takes a read lease, so that no program can write to the file until it is closed. Returns whether there is a lease. With one, the kernel may be
@@ -253,6 +257,11 @@ impl File {
     /// Returns true if all of `range` is in the page cache or being read into it. False where the kernel does not count pages (before Linux 6.5).
     pub(crate) fn has_all_pages(&self, range: &Range<u64>) -> bool {
         self.counted_whole(range) == Some(true)
+    }
+
+    /// Whether nothing of `range` is in the page cache. False where the kernel does not count (before Linux 6.5).
+    pub(crate) fn has_no_page(&self, range: &Range<u64>) -> bool {
+        matches!(cached_pages(self.fd.borrowed(), range.clone()), Ok(0))
     }
 
     /// Returns whether the page cache has as many pages as `range` needs, including pages being read. `None` where the kernel cannot count them.

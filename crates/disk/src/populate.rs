@@ -16,7 +16,7 @@ use crate::file::File;
 use reactor::Threads;
 use rustix::fs::{Mode, OFlags};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,8 +33,10 @@ const DISKS_MAX: usize = 64;
 pub struct Populator {
     /// `/dev/null`.
     sink: Arc<OwnedFd>,
-    /// By device number; none for a disk whose threads could not be started.
-    disks: RefCell<HashMap<u64, Option<Rc<Threads>>>>,
+    /// By device number.
+    disks: RefCell<HashMap<u64, Rc<Threads>>>,
+    /// Devices whose filesystem does not use the page cache, such as ZFS.
+    uncached: Rc<RefCell<HashSet<u64>>>,
 }
 
 /// A part of a file that is about to be loaded.
@@ -44,6 +46,7 @@ pub(crate) struct Population {
     sink: Arc<OwnedFd>,
     file: Arc<OwnedFd>,
     range: Range<u64>,
+    uncached: Rc<RefCell<HashSet<u64>>>,
 }
 
 impl Populator {
@@ -53,18 +56,18 @@ impl Populator {
     /// If `/dev/null` cannot be opened.
     pub fn new() -> io::Result<Self> {
         let sink = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { sink: Arc::new(sink), disks: RefCell::default() })
+        Ok(Self { sink: Arc::new(sink), disks: RefCell::default(), uncached: Rc::default() })
     }
 
     /// Prepares to load `range` of a file. `None` if the caller has to load it in another way: the disk rotates, so larger requests than the kernel's
     /// read-ahead pay, or threads or descriptors are short. Call it on a reactor.
     pub(crate) fn of(&self, file: &File, range: Range<u64>) -> Option<Population> {
-        if file.rotates() {
+        if file.rotates() || self.uncached.borrow().contains(&file.stamp().device) {
             return None;
         }
         let threads = self.threads(file.stamp().device)?;
         let (sink, file) = (Arc::clone(&self.sink), Arc::clone(file.sequential()?));
-        Some(Population { threads, sink, file, range })
+        Some(Population { threads, sink, file, range, uncached: Rc::clone(&self.uncached) })
     }
 
     fn threads(&self, disk: u64) -> Option<Rc<Threads>> {
@@ -72,8 +75,13 @@ impl Populator {
         if disks.len() >= DISKS_MAX && !disks.contains_key(&disk) {
             return None;
         }
-        let start = || Threads::new("page-cache", THREADS_PER_DISK).ok().map(Rc::new);
-        disks.entry(disk).or_insert_with(start).clone()
+        if let Some(threads) = disks.get(&disk) {
+            return Some(Rc::clone(threads));
+        }
+        // If no descriptor is left, the next part tries again.
+        let threads = Rc::new(Threads::new("page-cache", THREADS_PER_DISK).ok()?);
+        disks.insert(disk, Rc::clone(&threads));
+        Some(threads)
     }
 }
 
@@ -89,21 +97,34 @@ impl Population {
         self.range.clone()
     }
 
-    /// Loads the part, or as much of it as the disk gives. The caller checks afterwards what is there: a later read of a missing byte reports the
-    /// error. Returns whether the disk was asked.
-    pub(crate) async fn run(self) -> bool {
-        let Self { threads, sink, file, range } = self;
-        threads.run(move || read(&sink, &file, range)).await.is_ok()
+    /// Loads the part of `of`, or as much of it as the disk gives. The caller checks afterwards what is there: a later read of a missing byte reports
+    /// the error. Returns false if there is no thread to ask the disk.
+    pub(crate) async fn run(self, of: &File) -> bool {
+        let whole = self.range();
+        let uncached = Rc::clone(&self.uncached);
+        let Some(bytes) = self.run_alone().await else { return false };
+        if bytes == whole.end - whole.start && of.has_no_page(&whole) {
+            // Then its files are loaded in another way, so that nothing is read twice.
+            uncached.borrow_mut().insert(of.stamp().device);
+        }
+        true
+    }
+
+    /// As [`Self::run`], without a look at the page cache. Returns how many bytes the disk gave.
+    pub(crate) async fn run_alone(self) -> Option<u64> {
+        let Self { threads, sink, file, range, .. } = self;
+        threads.run(move || read(&sink, &file, range)).await.ok()
     }
 }
 
-fn read(sink: &OwnedFd, file: &OwnedFd, range: Range<u64>) {
+fn read(sink: &OwnedFd, file: &OwnedFd, range: Range<u64>) -> u64 {
     let mut offset = range.start;
     while offset < range.end {
         let bytes = (range.end - offset) as usize;
         match rustix::fs::sendfile(sink.as_fd(), file.as_fd(), Some(&mut offset), bytes) {
-            Ok(0) | Err(_) => return,
+            Ok(0) | Err(_) => break,
             Ok(_) => {}
         }
     }
+    offset - range.start
 }

@@ -530,15 +530,15 @@ impl Reader {
         resident: usize,
     ) -> Result<Window, ReadError> {
         let missing = start + resident as u64..start + window.len() as u64;
-        let populator = self.populator.as_ref();
-        let Some(population) = populator.and_then(|populator| populator.of(file, missing)) else {
+        let populator = self.populator.as_deref();
+        let Some(population) = populator.and_then(|all| all.of(file, missing.clone())) else {
             return self.read_cached(file, window, start, resident).await;
         };
-        population.run().await;
+        population.run(file).await;
         // What was there has probably come with the window before: the kernel reads ahead while that is populated.
         count(&self.stats.cached_bytes, window.len());
         let rest = window.range.start + resident..window.range.end;
-        let come = read_resident(file, &mut window.buffer[rest], start + resident as u64);
+        let come = read_resident(file, &mut window.buffer[rest], missing.start);
         // What is still missing could not be read, or was evicted at once: a read that waits says which.
         fill(file.fd(), window, start, resident + come, 0).await.map_err(|(error, _)| error)
     }

@@ -120,7 +120,7 @@ struct Asked {
 /// The parts that one response loads in large folios, one after the other: two at a time would each make the kernel start over with small folios.
 #[derive(Debug, Default)]
 struct Populating {
-    queue: RefCell<VecDeque<(Population, Rc<BudgetShare>)>>,
+    queue: RefCell<VecDeque<(Population, Fd, Rc<BudgetShare>)>>,
     /// The part that the task is loading.
     in_hand: RefCell<Option<Range<u64>>>,
     waiting: RefCell<Option<Waker>>,
@@ -237,7 +237,9 @@ impl Readahead {
         file.asks_disk(&range);
         let populator = self.populator.as_ref().filter(|_| self.keeps);
         match populator.and_then(|populator| populator.of(file, range.clone())) {
-            Some(population) => self.populating.add(population, Rc::clone(&share)),
+            Some(population) => {
+                self.populating.add(population, file.fd().clone(), Rc::clone(&share));
+            }
             None => spawn(ask_for(file.fd().clone(), range.clone(), Rc::clone(&share))),
         }
         self.asked_ever = joined(&self.asked_ever, &range);
@@ -248,8 +250,8 @@ impl Readahead {
 
 impl Populating {
     /// Loads this part after those that were added before, and holds its share of the budget until then.
-    fn add(self: &Rc<Self>, population: Population, share: Rc<BudgetShare>) {
-        self.queue.borrow_mut().push_back((population, share));
+    fn add(self: &Rc<Self>, population: Population, file: Fd, share: Rc<BudgetShare>) {
+        self.queue.borrow_mut().push_back((population, file, share));
         if self.in_hand.borrow().is_none() {
             *self.in_hand.borrow_mut() = Some(0..0);
             let populating = Rc::clone(self);
@@ -260,15 +262,14 @@ impl Populating {
     async fn work(&self) {
         loop {
             let next = self.queue.borrow_mut().pop_front();
-            let (range, next) = match next {
-                Some((population, share)) => (Some(population.range()), Some((population, share))),
-                None => (None, None),
-            };
-            *self.in_hand.borrow_mut() = range;
+            let range = next.as_ref().map(|(population, ..)| population.range());
+            self.in_hand.borrow_mut().clone_from(&range);
             self.waiting.take().into_iter().for_each(Waker::wake);
-            let Some((population, _share)) = next else { return };
-            // A part that could not be loaded is missing afterwards, and the response that needs it asks the disk again.
-            population.run().await;
+            let Some(((population, file, share), range)) = next.zip(range) else { return };
+            // Without a thread the ring loads it. A part that cannot be loaded is missing afterwards, and the response that needs it asks again.
+            if population.run_alone().await.is_none() {
+                ask_for(file, range, share).await;
+            }
         }
     }
 
@@ -277,7 +278,7 @@ impl Populating {
         let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
         poll_fn(|context| {
             let is_queued =
-                self.queue.borrow().iter().any(|(population, _)| overlaps(&population.range()));
+                self.queue.borrow().iter().any(|(population, ..)| overlaps(&population.range()));
             if is_queued || self.in_hand.borrow().as_ref().is_some_and(overlaps) {
                 *self.waiting.borrow_mut() = Some(context.waker().clone());
                 return Poll::Pending;
