@@ -12,7 +12,6 @@
 //!
 //! Refused: connections whose state belongs to their thread. These are connections over our own TCP, those that the handshake's library seals, and
 //! those that a NIC seals. Where connections move, a NIC gets no keys before the first title is known.
-//! handshake seals, and those that a network card seals. Where connections move, a card gets no keys before the first title is known.
 
 use crate::channel::Channel;
 use crate::deferred::Deferred;

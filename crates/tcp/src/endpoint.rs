@@ -416,7 +416,7 @@ impl Endpoint {
         Some((connection, cx))
     }
 
-    /// Calls `act` on a connection, and handles the consequences. None: no such connection.
+    /// Calls `work` on a connection, and handles the consequences. None: no such connection.
     pub(crate) fn with<T>(
         &mut self,
         now: Time,

@@ -1,6 +1,6 @@
 //! Decides whether a box wants viewers: its own control loop.
 //!
-//! Each second the box checks itself ([`Observed`]). Every reason to refuse viewers (\"not me\") has two times: it must hold for one before
+//! Each second the box checks itself ([`Observed`]). Every reason to refuse viewers ("not me") has two times: it must hold for one before
 //! the box reports it, and be gone for the other before the box takes it back. So nothing flaps, and a single bad second is ignored.
 //!
 //! The loop has no I/O and no clock: `observe.rs` collects the values, and passes the time. Each change of the reported condition (a turn)

@@ -136,7 +136,7 @@ impl S3Origin {
     }
 
     /// Reads the file at `path` under one of its names. A version's document has its own name, unless a library was copied into the bucket
-    /// by other means. Stores may answer \"refused\" for an object that does not exist.
+    /// by other means. Stores may answer "refused" for an object that does not exist.
     fn read_named(
         &self,
         path: &str,

@@ -1,7 +1,7 @@
 //! Fill windows: a part of each day, by the clock of a time zone.
 //!
 //! A window is computed for each day from the zone's rules. So it begins and ends at the right local time when the clocks change, too:
-//! \"02:00-12:00\" is an hour shorter or longer then. A local time that is skipped means the moment of the change; of a local time that
+//! "02:00-12:00" is an hour shorter or longer then. A local time that is skipped means the moment of the change; of a local time that
 //! occurs twice, the first counts.
 
 use std::fmt::{self, Display, Formatter};
