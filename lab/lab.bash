@@ -158,7 +158,7 @@ lab_shell() { # MACHINE
 lab_prepare() {
   mkdir -p "$LAB_OUT"
   machine_needs
-  LAB_FULLBORE=${LAB_PROGRAM:-$(build --dist)} # as in packages; a release build is larger, and doesn't fit into the machine "small"
+  LAB_FULLBORE=${LAB_PROGRAM:-$(build --dist)} # as in packages
 }
 
 lab_main() {
