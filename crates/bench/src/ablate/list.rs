@@ -193,6 +193,7 @@ pub(crate) const ALL: &[Ablation] = &[
     switch("hugepages", "large pages for buffers", Work::Cold),
     switch("heat", "caching by heat (everything cached instead)", Work::Scarce)
         .beside(Seed::of_all("SF_NOCACHE", 120.0, 55.0)),
+    switch("folios", "large folios in the page cache (pages of 4 KiB instead)", Work::Scarce),
     switch("tickets", "TLS session tickets", Work::Handshakes),
     switch("listeners", "a listener per worker (one for all instead)", Work::Workers),
     switch("pinning", "workers pinned to cores", Work::Workers),
