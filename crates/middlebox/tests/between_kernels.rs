@@ -272,5 +272,5 @@ fn a_setting_that_makes_no_sense_is_wrong_usage() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_middlebox"));
     let ran = tool::run(command.args(["--between", "a", "b", "--loss", "much"]));
     assert_eq!(ran.code, Some(2), "{ran:?}");
-    assert!(ran.stderr.contains("--loss: much is no chance"), "{ran:?}");
+    assert!(ran.stderr.contains("--loss: much is not a probability"), "{ran:?}");
 }
