@@ -164,6 +164,9 @@ impl Outcome {
 
     /// For programs. A workload with hit ratios has `parts`; any other has the members of its one part at the top level.
     pub fn to_json(&self) -> Value {
+        let mut machine = machine_json();
+        // By now the bench may have gone on to another one.
+        machine["congestion_control"] = self.congestion_control.as_str().into();
         let mut whole = json!({
             "version": 1,
             "kind": "versus",
@@ -177,7 +180,7 @@ impl Outcome {
             "seconds": self.seconds,
             "rate_bits_per_second": self.rate_bits_per_second,
             "interrupted": self.interrupted,
-            "machine": machine_json(),
+            "machine": machine,
             "counters_unavailable": counters::unavailable(),
         });
         let parts: Vec<_> = self.parts.iter().map(Part::to_json).collect();
