@@ -24,7 +24,7 @@ pub enum Switch {
     Hot,
     /// Large pages for the hot set, if the kernel allows them.
     Hugepages,
-    /// Large folios for what is brought into the page cache, because threads read it as a sequential reader would; off: pages of 4 KiB.
+    /// Large folios in the page cache: threads load what is worth memory as a sequential reader would; off: pages of 4 KiB.
     Folios,
     /// Reading ahead for a viewer whose connection takes everything at once.
     Ahead,

@@ -175,8 +175,8 @@ impl File {
         self.direct.get()?.as_ref()
     }
 
-    /// A descriptor on which the kernel may read ahead, for a thread that brings the file into the page cache. `None` if the file is still being
-    /// brought, or no descriptor is left.
+    /// A descriptor on which the kernel may read ahead, for a thread that loads the file into the page cache. `None` for a sparse file, or if no
+    /// descriptor is left.
     pub(crate) fn sequential(&self) -> Option<&Arc<OwnedFd>> {
         if self.sparse.is_some() {
             return None;

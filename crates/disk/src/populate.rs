@@ -72,11 +72,11 @@ impl Populator {
 
     fn threads(&self, disk: u64) -> Option<Rc<Threads>> {
         let mut disks = self.disks.borrow_mut();
-        if disks.len() >= DISKS_MAX && !disks.contains_key(&disk) {
-            return None;
-        }
         if let Some(threads) = disks.get(&disk) {
             return Some(Rc::clone(threads));
+        }
+        if disks.len() >= DISKS_MAX {
+            return None;
         }
         // If no descriptor is left, the next part tries again.
         let threads = Rc::new(Threads::new("page-cache", THREADS_PER_DISK).ok()?);
@@ -104,7 +104,7 @@ impl Population {
         let uncached = Rc::clone(&self.uncached);
         let Some(bytes) = self.run_alone().await else { return false };
         if bytes == whole.end - whole.start && of.has_no_page(&whole) {
-            // Then its files are loaded in another way, so that nothing is read twice.
+            // From now on its files are loaded in another way, so that nothing is read twice.
             uncached.borrow_mut().insert(of.stamp().device);
         }
         true

@@ -226,6 +226,30 @@ fn every_client_is_compared_under_every_congestion_control_and_the_worst_is_name
 }
 
 #[test]
+fn cubic_and_bbr_are_the_default_congestion_controls_where_both_can_be_set() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("outcome.json");
+    let mut command = Command::new(program());
+    command.args(["bench", "versus", "fullbore", "--workload", "http-warm", "--rounds", "1"]);
+    command.args(["--seconds", "0.5", "--library", "16", "--json"]).arg(&file);
+    let output = {
+        let _alone = alone();
+        command.output().unwrap()
+    };
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let outcome = outcome(&file);
+    if said.contains("can't both be set here") {
+        assert_eq!(outcome["kind"], "versus");
+        tool::skip("CUBIC and BBR by default: run as root, on a kernel that has both");
+        return;
+    }
+    let cells = outcome["cells"].as_array().unwrap();
+    let controls: Vec<_> = cells.iter().map(|cell| &cell["congestion_control"]).collect();
+    assert_eq!(controls, ["cubic", "bbr"]);
+}
+
+#[test]
 fn a_congestion_control_that_the_kernel_lacks_ends_the_comparison_with_its_name() {
     if !rustix::process::geteuid().is_root() || !namespace::mounts_can_be_apart() {
         tool::skip("an unknown congestion control: run as root, where namespaces are allowed");

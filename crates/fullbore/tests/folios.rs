@@ -1,4 +1,4 @@
-//! What the server brings into the page cache for the viewers to come is there in large folios, if the filesystem has them.
+//! The server loads popular films into the page cache in large folios, if the filesystem supports them.
 
 use fullbore_tests::{Launch, tool};
 use reactor::residency::cached_pages;
@@ -14,7 +14,7 @@ const FILM_BYTES: usize = 16 << 20;
 /// More than this share of a film's pages is in large folios. Each part that is read begins with a few small ones.
 const MOST: f64 = 0.5;
 
-/// Where nobody asks for large folios, no more than this share is.
+/// With `--off folios`, at most this share of the pages is in large folios.
 const FEW: f64 = 0.1;
 
 /// Where the filesystem has large folios, a program that reads a film in order gets more than this share in them.

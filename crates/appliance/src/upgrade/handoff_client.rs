@@ -48,8 +48,8 @@ impl HandoffClient {
         if let Some(why) = obstacle(config) {
             return Err(UpgradeError::Obstacle(why));
         }
-        let nobody = |why| UpgradeError::NoServer { socket: socket.to_owned(), why };
-        let line = connect_to(socket).map_err(nobody)?;
+        let no_server = |why| UpgradeError::NoServer { socket: socket.to_owned(), why };
+        let line = connect_to(socket).map_err(no_server)?;
         // If the command is gone, the message no longer matters.
         let _ = line::send(&launcher, &ToLauncher::Asked, None);
         wait_at_most(&line, ANSWER_TIMEOUT).map_err(UpgradeError::Line)?;

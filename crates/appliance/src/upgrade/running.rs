@@ -15,8 +15,8 @@ use std::path::Path;
 /// # Errors
 /// If there is none, it refuses, or it is of another version.
 pub fn running_config(socket: &Path) -> Result<Config, UpgradeError> {
-    let nobody = |why| UpgradeError::NoServer { socket: socket.to_owned(), why };
-    let line = connect_to(socket).map_err(nobody)?;
+    let no_server = |why| UpgradeError::NoServer { socket: socket.to_owned(), why };
+    let line = connect_to(socket).map_err(no_server)?;
     wait_at_most(&line, ANSWER_TIMEOUT).map_err(UpgradeError::Line)?;
     line::send(&line, &ToOld::Show, None).map_err(UpgradeError::Line)?;
     let (mut text, mut buffer) = (String::new(), Vec::new());

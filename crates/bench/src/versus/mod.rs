@@ -241,7 +241,7 @@ fn compare(
 /// # Errors
 /// If one of them is not to be had, or does not go with the wire.
 fn recipes(options: &Options) -> io::Result<[Recipe; 2]> {
-    // As with the others: nobody resumes.
+    // The other servers don't resume sessions either.
     let untold =
         if options.workload == Workload::Handshakes { &["--off", "tickets"][..] } else { &[] };
     let untold: Vec<_> = untold.iter().map(|word| (*word).to_owned()).collect();
