@@ -4,6 +4,10 @@ use crate::wait::eventually;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Long enough for a busy machine to read what is in a pipe.
+const REST_WITHIN: Duration = Duration::from_secs(10);
 
 /// The lines of one of a program's outputs so far.
 #[derive(Clone, Default)]
@@ -38,6 +42,15 @@ impl Said {
     /// Whether the output has ended.
     pub fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// Waits for the last lines of a process that has ended: they may still be in the pipe. Not for ever, because another process may keep the
+    /// output open.
+    pub fn wait_for_rest(&self) {
+        let deadline = Instant::now() + REST_WITHIN;
+        while !self.has_ended() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// The first line that contains `part`, if there is one yet.

@@ -86,7 +86,10 @@ impl Server {
                     None => child.try_wait().expect("our child").map(Err),
                 }
             });
-        line.unwrap_or_else(|ended| panic!("it ended ({ended}): {:?}", self.stderr.lines()))
+        line.unwrap_or_else(|ended| {
+            self.stderr.wait_for_rest();
+            panic!("it ended ({ended}): {:?}", self.stderr.lines())
+        })
     }
 
     /// The URL of a file of the library.
@@ -186,6 +189,8 @@ impl Server {
     /// If it does not end, or with an exit code other than 0, with which leak checkers report.
     pub fn finish(mut self) -> String {
         let ended = self.end();
+        self.stdout.wait_for_rest();
+        self.stderr.wait_for_rest();
         let said = self.said();
         assert!(ended.success(), "it ended with {ended}: {said}");
         said

@@ -125,6 +125,7 @@ fn no_scenario_begins_once_the_budget_is_over() {
     until("all processes have ended", || errors.has_ended());
     let status = eventually("the lab's end", || child.try_wait().unwrap());
     assert_eq!(status.code(), Some(1), "{:?}", errors.lines());
+    until("all of its output", || output.has_ended());
     let said = output.lines().join("\n");
     assert!(!lab.has("here-serves") && !lab.has("here-numa"), "{said}");
     for scenario in ["boots", "lossy"] {

@@ -34,6 +34,7 @@ fn an_account_is_bound_to_the_customers_key_and_without_one_the_log_says_what_to
     };
     let server = launch("").start();
     server.wait_for_counter("acme_failures_total{reason=\"account\"}", 1);
+    server.stderr.wait_for("set tls.acme.eab_key_id");
     let said = server.finish();
     assert!(said.contains("set tls.acme.eab_key_id and tls.acme.eab_key_file"), "{said}");
 
