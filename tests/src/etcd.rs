@@ -1,9 +1,8 @@
 //! Members of one etcd on one machine, some of which may die.
 
-use crate::{tool, until};
+use crate::{free_port_on, tool, until};
 use serde_json::Value;
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -19,14 +18,6 @@ pub struct Etcd {
     members: Vec<Option<Child>>,
     /// Additional arguments of each member.
     arguments: Vec<String>,
-}
-
-/// Ports that are free now.
-fn free_ports(host: &str, count: usize) -> Vec<[u16; 2]> {
-    let free = || TcpListener::bind((host, 0)).expect("a free port");
-    let listeners: Vec<_> = (0..count).map(|_| [free(), free()]).collect();
-    let port = |listener: TcpListener| listener.local_addr().expect("its address").port();
-    listeners.into_iter().map(|two| two.map(port)).collect()
 }
 
 impl Etcd {
@@ -70,7 +61,8 @@ impl Etcd {
             std::fs::write(folder.path().join(KEY), key).unwrap();
         }
         let members = (0..count).map(|_| None).collect();
-        let (host, ports) = (host.to_owned(), free_ports(host, count));
+        let ports = (0..count).map(|_| [free_port_on(host), free_port_on(host)]).collect();
+        let host = host.to_owned();
         let mut own = Self { folder, host, tls: tls.is_some(), ports, members, arguments };
         (0..count).for_each(|member| own.start_member(member));
         until("etcd to have a leader", || own.curl(0, "health", None)["health"] == "true");

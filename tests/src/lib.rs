@@ -8,6 +8,7 @@
 //! [`Counters`] are the server's own figures. [`make_title`] makes a title with a record. [`Ran`] has the results of a run of
 //! `fullbore load` or `fullbore swarm`; [`Course`] has the states of a swarm's viewers while it runs.
 //! [`serve_badly`] is a server that misbehaves as a test wants. [`Etcd`] is a real one, whose members may die.
+//! [`free_port`] is one for a process that cannot choose its own.
 //!
 //! [`Namespace`] is a separate network, for tests that need a bad one, and [`FakeClock`] a wrong clock.
 //!
@@ -26,6 +27,7 @@ mod fake_clock;
 mod files;
 pub mod film;
 mod footprint;
+mod free_port;
 mod launch;
 mod loop_disk;
 pub mod namespace;
@@ -52,6 +54,7 @@ pub use etcd::Etcd;
 pub use failing_disk::FailingDisk;
 pub use fake_clock::FakeClock;
 pub use files::{bytes, file};
+pub use free_port::{free_port, free_port_on};
 pub use launch::Launch;
 pub use loop_disk::LoopDisk;
 pub use namespace::Namespace;

@@ -2,7 +2,9 @@
 
 use catalog::{MARK, RECORD, Record};
 use fullbore_tests::tool::{self, Ran};
-use fullbore_tests::{FILM, Launch, Plain, Server, eventually, make_title, program, until};
+use fullbore_tests::{
+    FILM, Launch, Plain, Server, eventually, free_port, make_title, program, until,
+};
 use library::promote::{Busy, Done, PromoteError, Promotion};
 use std::fs;
 use std::io::{Read, Write};
@@ -317,7 +319,7 @@ fn what_cannot_be_copied_is_told_and_leaves_nothing_behind() {
     assert!(ran.stderr.contains("has a title of that name, which is not a copy"), "{}", ran.stderr);
     assert!(disks.path("ssd/first/title.json").exists());
     // Without a server it is unknown which titles are busy.
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let ran = disks.promote(nobody);
     assert!(ran.code == Some(1) && ran.stderr.contains("--status"), "{}", ran.stderr);
 }
@@ -372,7 +374,7 @@ fn a_title_of_the_folders_own_is_never_taken_for_a_copy() {
 fn without_room_all_copies_are_taken_away_and_no_server_is_asked() {
     let disks = Disks::new();
     assert_eq!(disks.run(&["first", "second"], ROOM, |_| ()).len(), 2);
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut command = Command::new(program());
     command.args(["library", "promote", "--bytes", "0", "--status", &format!("http://{nobody}")]);
     command.arg("--to").arg(disks.path("ssd")).arg("--library").arg(disks.path("hdd"));

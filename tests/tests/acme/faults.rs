@@ -1,7 +1,7 @@
 //! Authorities that cannot be reached, or that misbehave: over plain HTTP on loopback, which is allowed for that. Throughout, viewers get
 //! the previous certificate.
 
-use fullbore_tests::{Launch, program, tool, until};
+use fullbore_tests::{Launch, free_port, program, tool, until};
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -100,11 +100,6 @@ fn fails_until(authority: SocketAddr, reason: &str, ends: OffsetDateTime) -> Str
     let said = said();
     server.finish();
     said
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use catalog::TitlePath;
-use fullbore_tests::{film, program};
+use fullbore_tests::{film, free_port, program};
 
-use crate::{draws, free_port, gateway::Seat, long, run, until_a_drawn_moment};
+use crate::{draws, gateway::Seat, long, run, until_a_drawn_moment};
 
 /// No command here takes longer on an idle machine.
 const MILLIS_MAX: u64 = 120;

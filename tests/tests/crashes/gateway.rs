@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use fullbore_tests::{program, until};
+use fullbore_tests::{free_port, program, until};
 use serde_json::{Value, json};
 
 use crate::ground::{Crash, Ground};
-use crate::{Process, draws, free_port, long, run, until_a_drawn_moment};
+use crate::{Process, draws, long, run, until_a_drawn_moment};
 
 /// Operators who write at the same time.
 const WRITERS: usize = 3;

@@ -14,7 +14,6 @@ mod ground;
 mod node;
 mod synced;
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -40,10 +39,6 @@ fn draws() -> fastrand::Rng {
 fn until_a_drawn_moment(draws: &mut fastrand::Rng, millis_max: u64) {
     // sleeps: the moment of the crash is random, whatever is under way then
     std::thread::sleep(Duration::from_millis(draws.u64(..millis_max)));
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Runs `fullbore` with these words to its end, and returns what it printed if it went well.

@@ -8,13 +8,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use catalog::TitlePath;
-use fullbore_tests::{make_title, program, until, within};
+use fullbore_tests::{free_port, make_title, program, until, within};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::gateway::Seat;
 use crate::ground::{Crash, Ground};
-use crate::{Process, draws, free_port, long, run, until_a_drawn_moment};
+use crate::{Process, draws, long, run, until_a_drawn_moment};
 
 /// Titles have some blocks, the last of which is not whole.
 const TITLE_BYTES_MAX: usize = 4 << 20;

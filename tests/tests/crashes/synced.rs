@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fullbore_tests::{eventually, film, make_title, program, tool, until};
+use fullbore_tests::{eventually, film, free_port, make_title, program, tool, until};
 
+use crate::Process;
 use crate::gateway::Seat;
-use crate::{Process, free_port};
 
 const CALLS: &str = "trace=mkdir,mkdirat,open,openat,openat2,creat,write,writev,pwrite64,pwritev,pwritev2,ftruncate,fallocate,utimensat,\
                      rename,renameat,renameat2,link,linkat,unlink,unlinkat,rmdir,fsync,fdatasync";

@@ -1,11 +1,12 @@
 //! A whole fleet, ended when dropped.
 
 use crate::stores::Stores;
-use fullbore_tests::{FakeClock, Namespace, Said, Signal, SmallDisk, film, program, until, within};
+use fullbore_tests::{
+    FakeClock, Namespace, Said, Signal, SmallDisk, film, free_port, program, until, within,
+};
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -288,10 +289,6 @@ pub(crate) struct Fleet {
 
 fn owned(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 impl Fleet {

@@ -1,7 +1,7 @@
 //! A gateway whose configuration file makes it use TLS with all clients, with certificates from openssl.
 
-use crate::house::{Running, free_port};
-use fullbore_tests::{Signal, program, tool, within};
+use crate::house::Running;
+use fullbore_tests::{Signal, free_port, program, tool, within};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
