@@ -1,7 +1,7 @@
 //! An edge in front of a bucket, on a real S3 server that checks signatures.
 
 use crate::s3_server::S3Server;
-use crate::{MIB, launch_at};
+use crate::{IMPATIENT, MIB, launch_at};
 use fullbore_tests::{FILM, Launch, Plain, Server, bytes, eventually, make_title, program};
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -40,7 +40,9 @@ impl Bucket {
 
     fn launch_of(&self, place: &str, cache: &Path) -> Launch {
         let endpoint = self.variable("AWS_ENDPOINT_URL");
-        launch_at(&format!("s3://{place}?endpoint={endpoint}"), cache).arguments("--tls off")
+        let launch = launch_at(&format!("s3://{place}?endpoint={endpoint}"), cache);
+        // If the film is asked about again while the bucket is deaf.
+        launch.config(IMPATIENT).arguments("--tls off")
     }
 
     fn variable(&self, name: &str) -> String {

@@ -2,7 +2,7 @@
 //! requests than if it had not failed.
 
 use crate::origin::{Manner, Origin};
-use crate::{MIB, edge};
+use crate::{IMPATIENT, MIB, launch};
 use fullbore_tests::Plain;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -76,7 +76,8 @@ fn bad_evening(evening: &Evening) -> usize {
     let films: Vec<_> = (0..evening.films).map(put).collect();
     origin.delay(evening.delay);
     origin.behave(Manner::Flaky(evening.one_in));
-    let server = edge(&origin, cache.path(), "--workers 2");
+    let launch = launch(&origin, cache.path()).config(IMPATIENT);
+    let server = launch.arguments("--tls off --workers 2").start();
     let again = watch(server.address, &films, evening.viewers_per_film);
     let (asked, failed) = (origin.seen().len(), origin.failed());
     assert!(failed > 0, "the origin never failed");

@@ -1,15 +1,12 @@
 //! One client requests more than the origin can answer: others notice nothing.
 
+use crate::edge;
 use crate::origin::{Manner, Origin};
-use crate::{edge, launch};
 use fullbore_tests::{Plain, eventually, may_open, until};
 use std::net::IpAddr;
 use tempfile::tempdir;
 
 const LASTING: &str = "Cache-Control: max-age=3600\r\n";
-
-/// An edge does not give up on the origin while a test holds answers back.
-const PATIENT: &str = "[edge]\nsilent_seconds = 300.0\n";
 
 /// Another client.
 const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
@@ -23,7 +20,7 @@ fn a_flood_of_invented_paths_stalls_no_cached_film_and_no_other_client() {
     let film = origin.put("/film", 1, 1000, "Cache-Control: no-cache\r\n");
     let new = origin.put("/new", 2, 1000, LASTING);
     let list = origin.put("/list", 3, 1000, "Cache-Control: no-store\r\n");
-    let server = launch(&origin, cache.path()).config(PATIENT).arguments("--tls off").start();
+    let server = edge(&origin, cache.path(), "");
     assert!(Plain::connect(server.address).fetch("/film").body == *film);
     origin.behave(Manner::Withholds("/random"));
     let asked = origin.count("/film");
@@ -56,7 +53,7 @@ fn viewers_of_one_address_who_are_too_many_get_503_and_the_others_wait() {
         return;
     }
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
-    let server = launch(&origin, cache.path()).config(PATIENT).arguments("--tls off").start();
+    let server = edge(&origin, cache.path(), "");
     origin.behave(Manner::Withholds("/random"));
     let ask = |number: usize| {
         let mut viewer = Plain::connect(server.address);
@@ -72,7 +69,7 @@ fn viewers_of_one_address_who_are_too_many_get_503_and_the_others_wait() {
         (waiting + refused + 30 == VIEWERS as u64).then_some((waiting as usize, refused as usize))
     });
     assert!((100..VIEWERS).contains(&waiting) && refused > 0, "{waiting} wait, {refused} do not");
-    assert!(server.said().contains("from 127.0.0.1 wait for the origin"), "{}", server.said());
+    server.stderr.wait_for("from 127.0.0.1 wait for the origin");
     let new = origin.put("/new", 2, 1000, LASTING);
     assert!(Plain::connect_from(OTHER, server.address).fetch("/new").body == *new);
     origin.behave(Manner::Good);
@@ -99,7 +96,7 @@ fn while_many_films_have_to_be_revalidated_what_may_be_stale_is_served_stale() {
         origin.put(&format!("/random{number}"), 9, 100, "Cache-Control: no-cache\r\n");
     }
     let film = origin.put("/film", 1, 1000, "Cache-Control: max-age=0, stale-if-error=600\r\n");
-    let server = launch(&origin, cache.path()).config(PATIENT).arguments("--tls off").start();
+    let server = edge(&origin, cache.path(), "");
     let mut viewer = Plain::connect(server.address);
     for number in 0..FILMS {
         assert_eq!(viewer.fetch(&format!("/random{number}")).status, 200);

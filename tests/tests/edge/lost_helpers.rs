@@ -90,7 +90,7 @@ fn when_helper_and_keeper_are_gone_it_is_told_and_what_may_not_be_stale_is_not_s
     origin.put("/strict", 2, 1000, "Cache-Control: max-age=0, must-revalidate\r\n");
     origin.put("/later", 3, 1000, LASTING);
     let server = launch(&origin, cache.path())
-        .config("[edge]\nsilent_seconds = 1.0\n[http]\nhealthz = true\n")
+        .config("[edge]\nsilent_seconds = 300.0\n[http]\nhealthz = true\n")
         .arguments("--tls off")
         .start();
     assert_eq!((status(&server, "/film"), status(&server, "/strict")), (200, 200));

@@ -24,6 +24,12 @@ use std::path::Path;
 /// The size of a block.
 const MIB: usize = 1 << 20;
 
+/// An edge does not give up on the origin while a test holds answers back, or while this machine is busy.
+const PATIENT: &str = "[edge]\nsilent_seconds = 300.0\n";
+
+/// One that does so soon, for origins that are silent on purpose: later than a busy machine lets an origin wait.
+const IMPATIENT: &str = "[edge]\nsilent_seconds = 5.0\n";
+
 /// An edge in front of `origin`, over plain HTTP.
 fn edge(origin: &Origin, cache: &Path, words: &str) -> Server {
     launch(origin, cache).arguments("--tls off").arguments(words).start()
@@ -34,9 +40,8 @@ fn launch(origin: &Origin, cache: &Path) -> Launch {
 }
 
 fn launch_at(origin: &str, cache: &Path) -> Launch {
-    let config = "[edge]\nsilent_seconds = 1.0\n";
     Launch::bare()
-        .config(config)
+        .config(PATIENT)
         .arguments("--origin")
         .argument(origin)
         .arguments("--cache")

@@ -112,7 +112,7 @@ fn what_may_be_kept_again_is_kept_again() {
 #[test]
 fn the_operators_headers_are_added_and_what_the_origin_says_of_copies_stays() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
-    let config = "[edge]\nsilent_seconds = 1.0\n[[http.headers]]\npath = \"*.mp4\"\n\
+    let config = "[edge]\nsilent_seconds = 300.0\n[[http.headers]]\npath = \"*.mp4\"\n\
         cache_control = \"max-age=9\"\nfields = { X-From = \"the edge\" }\n";
     let server = launch(&origin, cache.path()).config(config).arguments("--tls off").start();
     let mut viewer = Plain::connect(server.address);
