@@ -132,6 +132,8 @@ pub fn run(
         course.look(&counters, &mut glance);
         std::thread::sleep(GLANCE);
     }
+    // How it ended, too: a program that reads along may wait for the last viewer to be gone.
+    glance(&Moment::of(shared.began.elapsed(), counters.iter().map(|counters| &**counters)));
     let measured: io::Result<Vec<_>> =
         running.into_iter().map(|thread| thread.join().expect("a thread panicked")).collect();
     Ok(outcome(&shared, &counters, course, measured?, interrupted))
