@@ -3,7 +3,7 @@
 
 use crate::house::{Extras, Fleet, Node, Running, Seat, get, route_at};
 use crate::nodes::{swarm, swarm_until};
-use fullbore_tests::{Signal, program, until};
+use fullbore_tests::{Signal, nobody_stalled, program, until};
 use serde_json::Value;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
@@ -14,9 +14,12 @@ fn a_killed_gateway_steers_at_once_from_its_own_disk_and_its_decisions_come_out_
     for _ in 0..50 {
         assert_eq!(get(&fleet.film()).0, 200);
     }
-    let replayed = fleet.control(&["replay"]);
-    assert!(replayed["same"].as_u64() >= Some(50), "{replayed}");
-    assert_eq!(replayed["different"].as_u64(), Some(0), "{replayed}");
+    // The log is on disk within a second.
+    until("decisions on disk", || {
+        let replayed = fleet.control(&["replay"]);
+        assert_eq!(replayed["different"].as_u64(), Some(0), "{replayed}");
+        replayed["same"].as_u64() >= Some(50)
+    });
     let words = fleet.control(&["explain", "127.0.0.1", "film"]);
     assert!(words["text"].as_str().is_some_and(|text| text.contains("node-")), "{words}");
     let sorted = |mut names: Vec<String>| {
@@ -61,7 +64,7 @@ fn viewers_are_answered_while_a_gateway_stands_still_while_all_are_dead_and_besi
         .for_each(|node| answers_viewers(node.answers.as_deref().expect("it answers"), &token));
     let film = fleet.nodes[0].answers.as_ref().map(|url| format!("{url}/play/film/master.m3u8"));
     let film = format!("{}?token={token}", film.expect("it answers"));
-    let ran = swarm(&film, "--viewers 3 --over 0 --duration 4s --watch 1h --buffer 4s");
+    let ran = swarm(&film, "--viewers 3 --over 0 --duration 8s --watch 1h --buffer 4s");
     assert_eq!(ran.number("sessions/started"), 3.0, "{}\n{}", ran.figures, ran.stderr);
     fleet.nodes.iter().for_each(replays);
     fleet.restart_gateway();
@@ -144,8 +147,9 @@ fn day_without(fleet: &mut Fleet, second: &mut Running, at_its_end: impl FnOnce(
         let began = Instant::now();
         for node in &fleet.nodes {
             let film = format!("{}/play/film/master.m3u8", node.answers.as_deref().unwrap());
-            let ran = swarm(&film, "--viewers 3 --over 0 --duration 4s --watch 1h --buffer 4s");
-            assert_eq!(ran.number("sessions/without_stall"), 3.0, "{}", ran.figures);
+            let ran = swarm(&film, "--viewers 3 --over 0 --duration 8s --watch 1h --buffer 4s");
+            assert_eq!(ran.number("sessions/started"), 3.0, "{}", ran.figures);
+            nobody_stalled(&ran);
         }
         // sleeps: a scaled day has to pass, and longer is fine
         std::thread::sleep((SCALED_DAY + Duration::from_secs(2)).saturating_sub(began.elapsed()));
@@ -157,8 +161,8 @@ fn day_without(fleet: &mut Fleet, second: &mut Running, at_its_end: impl FnOnce(
         });
         assert_eq!(fleet.route().len(), 3);
     });
-    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
-    assert_eq!(ran.number("sessions/without_stall"), 20.0, "{}", ran.figures);
+    assert_eq!(ran.number("sessions/started"), 20.0, "{}", ran.figures);
+    nobody_stalled(&ran);
 }
 
 fn all_serve(fleet: &Fleet, admin: &str) -> bool {

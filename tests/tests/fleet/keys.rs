@@ -2,7 +2,7 @@
 
 use crate::house::{Fleet, get};
 use crate::nodes::swarm_while;
-use fullbore_tests::{Ran, until};
+use fullbore_tests::{Ran, nobody_stalled, until};
 use serde_json::Value;
 
 /// A new viewer's address of the film at a node.
@@ -70,11 +70,11 @@ fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused_until
 fn no_viewer_who_plays_is_refused_when_signing_begins_and_when_keys_roll() {
     let fleet = Fleet::start(&["a", "b", "c"], 50);
     let unsigned = address(&fleet);
-    // It ends before nodes require tokens. Some viewers came before the gateway signed, and some afterwards.
+    // It ends before nodes require tokens, even on a busy machine. Some viewers came before the gateway signed, and some afterwards.
     let beginning = "--viewers 20 --over 8s --duration 12s --watch 10m --buffer 6s";
     let ran = swarm_while(&fleet.film(), beginning, || {
         arrive(4);
-        fleet.control(&["keys", "roll", "--after", "13s"]);
+        fleet.control(&["keys", "roll", "--after", "25s"]);
     });
     check(&ran);
     until("nodes to ask for tokens", || status(&unsigned) == 403);
@@ -96,6 +96,6 @@ fn arrive(seconds: u64) {
 
 #[track_caller]
 fn check(ran: &Ran) {
-    assert_eq!(ran.number("stalls/count"), 0.0, "{}\n{}", ran.figures, ran.stderr);
+    nobody_stalled(ran);
     assert!(ran.figures["clean"] == true, "{}\n{}", ran.figures, ran.stderr);
 }

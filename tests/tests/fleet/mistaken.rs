@@ -104,8 +104,8 @@ fn a_box_that_serves_where_no_viewer_is_sent_says_so() {
     log.wait_for(&format!("sends viewers to this box by https at port {}", own["port"]));
     until("its status to say so", || in_status() == own);
     until("the gateway to say so", || shown() == own);
-    let page = node_of(&fleet.page(), &node.name);
-    assert_eq!(page["served_at"], own, "{page}");
+    let on_page = || node_of(&fleet.page(), &node.name)["served_at"].clone();
+    until("the page to say so", || on_page() == own);
     // A proxy in front of it may do TLS.
     assert_eq!(fleet.node(&node.name)["not_me"], json!([]));
     send_to("http");

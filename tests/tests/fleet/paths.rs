@@ -3,7 +3,7 @@
 use crate::house::{DEATH, Extras, Fleet};
 use crate::networks::{GATEWAY, Town};
 use crate::nodes::{check_elsewhere, swarm, users_of};
-use fullbore_tests::{Ran, until, within};
+use fullbore_tests::{Ran, nobody_stalled, until, within};
 use std::time::Duration;
 
 /// The site of each node: two nodes at each of three.
@@ -95,18 +95,17 @@ fn check(evening: &Evening, [unharmed, cut_off, narrowed]: &[Ran; 3]) {
         assert_eq!(ran.number("sessions/started"), viewers, "{}\n{}", ran.figures, ran.stderr);
     }
     let stalled = |ran: &Ran| viewers - ran.number("sessions/without_stall");
-    assert_eq!(
-        stalled(unharmed),
-        0.0,
-        "void: viewers without a fault stall, too: {}",
-        unharmed.figures
-    );
+    // Without a fault: if they stall, too, the rest is void.
+    nobody_stalled(unharmed);
     for (ran, nodes) in [(cut_off, ["node-1", "node-2"]), (narrowed, ["node-3", "node-4"])] {
         let hit: Vec<_> = nodes.into_iter().filter(|name| users_of(ran, name) > 0).collect();
         assert!(!hit.is_empty(), "the fault hit no viewer: {}", ran.figures);
         hit.iter().for_each(|name| check_elsewhere(ran, name));
         let allowed = viewers * evening.stalled_percent_max / 100.0;
-        assert!(stalled(ran) <= allowed, "{}\n{}", ran.figures, ran.stderr);
+        match allowed < 1.0 {
+            true => nobody_stalled(ran),
+            false => assert!(stalled(ran) <= allowed, "{}\n{}", ran.figures, ran.stderr),
+        }
         let moves = ran.figures["moves"].as_object().expect("moves");
         assert!(
             moves.values().filter_map(serde_json::Value::as_u64).sum::<u64>() > 0,
@@ -124,7 +123,7 @@ fn viewers_notice_neither_a_site_that_vanishes_nor_a_line_with_200_kilobits() {
         buffer: "30s",
         over: "3s",
         fault_after: Duration::from_secs(12),
-        duration: "46s",
+        duration: "58s",
         segments: 50,
         stalled_percent_max: 1.0,
     };

@@ -4,7 +4,7 @@
 use crate::program::swarm_while;
 use fullbore_tests::film;
 use fullbore_tests::namespace::{self, Namespace};
-use fullbore_tests::{Launch, Ran, Server, tool};
+use fullbore_tests::{Launch, Ran, Server, nobody_stalled, tool};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,7 +125,6 @@ fn compare(evening: &Evening) -> Option<(Ran, Ran)> {
     });
     println!("three pathways: {}\none pathway: {}", three.stdout, one.stdout);
     assert_eq!(three.number("sessions/started") as usize, evening.viewers, "{}", three.figures);
-    assert!(smooth(&three) >= 0.999, "{}", three.figures);
     assert!(three.number("probe_share") <= 0.01, "{}", three.figures);
     // At least those whose only server died stall.
     assert!(smooth(&one) <= 0.8, "{}", one.figures);
@@ -149,7 +148,7 @@ fn with_three_pathways_nobody_stalls_on_an_evening_that_is_bad_with_one() {
         networks: "none",
     };
     let Some((three, one)) = compare(&evening) else { return };
-    assert_eq!(three.number("stalls/count"), 0.0, "{}", three.figures);
+    nobody_stalled(&three);
     assert!(one.number("stalls/count") > 0.0, "{}", one.figures);
 }
 
@@ -166,5 +165,6 @@ fn with_three_pathways_and_two_minutes_of_buffer_hardly_anybody_stalls() {
         networks: "home=70,mobile=25,office=5",
     };
     let (three, _) = compare(&evening).expect("namespaces and tc");
+    assert!(smooth(&three) >= 0.999, "{}", three.figures);
     assert!(three.number("probe_bytes") > 0.0, "{}", three.figures);
 }

@@ -151,7 +151,7 @@ fn part(
 /// One viewer who watches to the end of the film, or gives up.
 fn watch(words: &str, url: &str) -> Ran {
     let duration = if words.contains("--duration") { "" } else { "--duration 60s" };
-    let all = "--viewers 1 --over 0 --watch 2m --allow-errors --patience 3s";
+    let all = "--viewers 1 --over 0 --watch 2m --allow-errors --patience 10s";
     let ran = swarm(&format!("{all} {duration} {words}"), &[url]);
     assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
     ran
