@@ -7,6 +7,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fullbore_tests::{free_port, program, until};
 use serde_json::{Value, json};
@@ -144,6 +145,8 @@ struct Writer<'s> {
     operators: Vec<String>,
     titles: Vec<String>,
     changes: Vec<Change>,
+    /// All writers' acknowledged changes.
+    acknowledged: &'s AtomicUsize,
 }
 
 impl Writer<'_> {
@@ -209,6 +212,7 @@ impl Writer<'_> {
 
     fn end(&mut self, is_acknowledged: bool) -> bool {
         self.changes.last_mut().unwrap().is_acknowledged = is_acknowledged;
+        self.acknowledged.fetch_add(usize::from(is_acknowledged), Ordering::Relaxed);
         is_acknowledged
     }
 }
@@ -295,6 +299,7 @@ fn crash(crash: Crash, times: usize) {
     let mut draws = draws();
     let library = tempfile::tempdir().unwrap();
     let (seat, port) = (Seat::new(ground.path().join("gateway")), free_port());
+    let acknowledged = AtomicUsize::new(0);
     let mut writers: Vec<_> = (0..WRITERS)
         .map(|at| Writer {
             seat: &seat,
@@ -305,6 +310,7 @@ fn crash(crash: Crash, times: usize) {
             operators: Vec::new(),
             titles: Vec::new(),
             changes: Vec::new(),
+            acknowledged: &acknowledged,
         })
         .collect();
     let mut expected = Expected::default();
@@ -315,6 +321,10 @@ fn crash(crash: Crash, times: usize) {
         std::thread::scope(|scope| {
             for writer in &mut writers {
                 scope.spawn(move || writer.write());
+            }
+            if number + 1 == times {
+                // On a slow machine, all crashes so far may have come before the first answer.
+                until("an acknowledged change", || acknowledged.load(Ordering::Relaxed) > 0);
             }
             until_a_drawn_moment(&mut draws, MILLIS_MAX);
             ground.crash(|| gateway.kill());

@@ -50,24 +50,27 @@ impl Machine {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Its server, which outlives its agent.
+    /// Its server, which outlives its agent. One that the agent was about to start still has the agent's command line.
     fn server(&self) -> Option<Pid> {
         let listens = self.listens();
         let ours = |pid: &i32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             let words: Vec<_> = words.split(|byte| *byte == 0).collect();
-            words.get(1) == Some(&b"serve".as_slice()) && words.contains(&listens.as_bytes())
+            let verbs = [b"serve".as_slice(), b"node"];
+            words.get(1).is_some_and(|verb| verbs.contains(verb))
+                && words.contains(&listens.as_bytes())
         };
         let all = fs::read_dir("/proc").unwrap().flatten();
         let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         Pid::from_raw(pids.find(ours)?)
     }
 
+    /// Once its agent is gone.
     fn kill_server(&self) {
-        if let Some(server) = self.server() {
-            let _ = kill_process(server, Signal::KILL);
-            until("its server to be gone", || self.server().is_none());
-        }
+        until("its server to be gone", || {
+            let server = self.server();
+            server.map(|server| kill_process(server, Signal::KILL)).is_none()
+        });
     }
 
     /// The titles in its library, each of which has to be whole.
