@@ -357,7 +357,9 @@ fn an_ordinary_user_with_little_lockable_memory_can_serve() {
     fs::create_dir(&state).unwrap();
     // The program may be in a folder that only this user can reach.
     let copy = beside.path().join("fullbore");
-    fs::copy(program(), &copy).unwrap();
+    // By another process: a descriptor with which this one writes to it could be in a process that another test is starting, and then
+    // the kernel would not run it.
+    assert!(tool::run(tool::command("cp").arg(program()).arg(&copy)).success);
     let mut launch = Launch::of(folder.path()).program(&copy).state(&state);
     launch = launch.under("prlimit --memlock=8388608:8388608");
     if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {

@@ -205,13 +205,13 @@ fn a_worker_that_hangs_keeps_no_connection_of_another_waiting() {
     let words = format!("--tls off --route userspace --access-log {}", log.display());
     let server = library.serve(&words);
     let mut viewer = at_first_silo(&server);
-    let hanging = HeldUp::new(&server, 1, "delay_enter=4000000");
+    let hanging = HeldUp::new(&server, 1, "delay_enter=30000000");
     hanging.stand();
     let asked_at = Instant::now();
     let response = viewer.fetch("/d1/film.mp4");
     let waited = asked_at.elapsed();
     assert!(response.status == 200 && response.body == library.films[1]);
-    assert!(waited < Duration::from_secs(3), "the viewer waited for {waited:?}");
+    assert!(waited < Duration::from_secs(25), "the viewer waited for {waited:?}");
     assert_eq!(server.counter("connections_move_refused_total{reason=\"unanswered\"}"), 1);
     // The viewer's wait includes the wait for the other worker.
     assert!(logged_seconds(&log, "/d1/film.mp4", 1)[0] >= 0.5);
@@ -234,7 +234,7 @@ fn a_response_takes_from_the_end_of_its_request_also_if_the_connection_moved_in_
     let mut viewers: Vec<_> = (0..VIEWERS).map(|_| at_first_silo(&server)).collect();
     let before = of_workers(&server, "connections_moved_total")[1];
     // New connections have to wait for this long, which the log once left out.
-    let slow = HeldUp::new(&server, 1, "delay_exit=150000");
+    let slow = HeldUp::new(&server, 1, "delay_exit=300000");
     let waited: f64 = viewers
         .iter_mut()
         .map(|viewer| {
@@ -246,7 +246,7 @@ fn a_response_takes_from_the_end_of_its_request_also_if_the_connection_moved_in_
     drop(slow);
     let logged: f64 = logged_seconds(&log, "/d1/film.mp4", VIEWERS).iter().sum();
     let left_out = (waited - logged) / VIEWERS as f64;
-    assert!(left_out < 0.075, "{left_out} s of a response are missing");
+    assert!(left_out < 0.15, "{left_out} s of a response are missing");
     assert!(of_workers(&server, "connections_moved_total")[1] > before, "none moved");
     server.finish();
 }

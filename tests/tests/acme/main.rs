@@ -151,7 +151,8 @@ fn alpn_names_are_proved_where_viewers_connect_and_without_another_port() {
 
 #[test]
 fn alpn_no_proof_fails_because_of_an_upgrade() {
-    let Some(pebble) = Pebble::if_here_and_waits(5) else { return };
+    // Up to this long, by a random number: so it hardly ever checks before anybody has seen the proof.
+    let Some(pebble) = Pebble::if_here_and_waits(12) else { return };
     let (library, state) = (library(), tempdir().unwrap());
     let section = pebble.section(&["a.example.org"], "challenge = \"tls-alpn-01\"");
     let launch = Launch::of(library.path()).config(&section).state(state.path());
