@@ -158,7 +158,7 @@ impl Etcd {
         let mut curl = Command::new("curl");
         let [client, _] = self.ports[member];
         let address = format!("{}://{}:{client}/{path}", self.scheme(), self.host);
-        curl.args(["--silent", "--insecure", "--max-time", "5", &address]);
+        curl.args(["--silent", "--insecure", "--max-time", "30", &address]);
         let answer = curl.args(arguments).output();
         serde_json::from_slice(&answer.expect("curl").stdout).unwrap_or_default()
     }

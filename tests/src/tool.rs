@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 /// Limit on a tool's time, in seconds: otherwise it would block the suite.
-const SECONDS_MAX: &str = "170";
+const SECONDS_MAX: &str = "600";
 
 /// The result of a tool.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ from tlslite.constants import ContentType
 from tlslite.errors import TLSAbruptCloseError
 from tlslite.messages import ClientHello, Message
 
-SECONDS_MAX = 20
+SECONDS_MAX = 60
 REQUEST = b"GET /a.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
 LEVELS = {1: "warning", 2: "fatal"}
 PORT = int(sys.argv[1])

@@ -92,7 +92,7 @@ impl Small {
     /// Whether a viewer who trusts that authority can connect.
     fn is_trusted(&self, port: u16, authority: &str) -> bool {
         let mut curl = tool::command("curl");
-        curl.args(["-sS", "-o", "/dev/null", "--max-time", "10", "--cacert"])
+        curl.args(["-sS", "-o", "/dev/null", "--max-time", "60", "--cacert"])
             .arg(self.path(authority));
         curl.args(["--resolve", &format!("{HOST}:{port}:127.0.0.1")]);
         tool::run(curl.arg(format!("https://{HOST}:{port}/"))).success

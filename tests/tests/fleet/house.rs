@@ -27,7 +27,7 @@ pub(crate) fn alone() -> MutexGuard<'static, ()> {
 static FLEETS: AtomicU8 = AtomicU8::new(0);
 
 /// A gateway counts a silent node as lost after 15 s; the rest is for a busy machine.
-pub(crate) const DEATH: Duration = Duration::from_secs(40);
+pub(crate) const DEATH: Duration = Duration::from_secs(120);
 
 /// A process of a fleet. Killed when dropped.
 pub(crate) struct Running {
@@ -450,7 +450,7 @@ impl Fleet {
     fn curl(&self, words: &[&str]) -> Command {
         let token = std::fs::read_to_string(self.path("gateway").join("admin.token")).unwrap();
         let mut curl = Command::new("curl");
-        curl.args(["-sS", "--fail-with-body", "--max-time", "10"]).args(words);
+        curl.args(["-sS", "--fail-with-body", "--max-time", "60"]).args(words);
         curl.args(["-H", &format!("Authorization: Bearer {}", token.trim())]);
         curl
     }
@@ -549,7 +549,7 @@ pub(crate) fn route_at(url: &str) -> Vec<String> {
 /// A GET by curl: the status and the body.
 pub(crate) fn get(url: &str) -> (u16, String) {
     let mut curl = Command::new("curl");
-    let ran = curl.args(["-sS", "--max-time", "10", "-w", "\n%{http_code}", url]).output().unwrap();
+    let ran = curl.args(["-sS", "--max-time", "60", "-w", "\n%{http_code}", url]).output().unwrap();
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     let (body, status) = text.rsplit_once('\n').unwrap_or_default();
     (status.parse().unwrap_or(0), body.to_owned())

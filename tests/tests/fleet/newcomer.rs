@@ -1,7 +1,7 @@
 //! `./run fleet`, as a newcomer starts it.
 
 use crate::house::{Running, alone};
-use fullbore_tests::{Said, Signal, eventually, program, tool, within};
+use fullbore_tests::{Said, Signal, eventually, program, tool, until, within};
 use rustix::process::{Pid, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// It makes a film first.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(600);
 
 #[test]
 fn one_command_starts_a_fleet_that_plays_a_film() {
@@ -109,7 +109,7 @@ impl Newcomers {
     /// Head and body of a response.
     fn get(&self, path: &str) -> (String, String) {
         let mut curl = tool::command("curl");
-        curl.args(["-sS", "--max-time", "10", "--http1.1", "-D", "-"]);
+        curl.args(["-sS", "--max-time", "60", "--http1.1", "-D", "-"]);
         if self.url.starts_with("https") {
             curl.arg("--cacert").arg(self.folder.path().join("certificates/ca.pem"));
         }
@@ -144,7 +144,7 @@ impl Newcomers {
 
     fn ends(self) {
         self.run.signal(Signal::TERM);
-        let is_gone = || self.get("/healthz").0.is_empty().then_some(());
-        within(Duration::from_secs(60), "the fleet to end", is_gone);
+        let is_gone = || self.get("/healthz").0.is_empty();
+        until("the fleet to end", is_gone);
     }
 }

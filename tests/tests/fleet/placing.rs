@@ -90,7 +90,7 @@ fn watch(fleet: &Fleet, title: &str) {
     });
     let mut tried = urls.clone();
     let sends = |url: String| {
-        let curl = Command::new("curl").args(["-sSf", "--max-time", "10", &url]).output();
+        let curl = Command::new("curl").args(["-sSf", "--max-time", "60", &url]).output();
         curl.is_ok_and(|ran| ran.status.success() && ran.stdout == bytes(title))
     };
     assert!(tried.any(sends), "no node sends {title}: {:?}", urls.collect::<Vec<_>>());

@@ -1,14 +1,10 @@
 //! A gateway whose configuration file makes it use TLS with all clients, with certificates from openssl.
 
 use crate::house::Running;
-use fullbore_tests::{Signal, free_port, program, tool, within};
+use fullbore_tests::{PATIENCE, Signal, free_port, program, tool, within};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 use tempfile::TempDir;
-
-/// Files are checked every two seconds; the rest is for a busy machine.
-const RELOADED: Duration = Duration::from_secs(30);
 
 fn openssl(folder: &Path, words: &str) {
     let mut command = tool::command("openssl");
@@ -164,14 +160,14 @@ fn certificates_are_loaded_again_when_they_change_and_on_sighup() {
     let place = Place::make();
     let gateway = place.start();
     let hears = |what: &str, count: usize| {
-        within(RELOADED, what, || {
+        within(PATIENCE, what, || {
             let lines = gateway.stderr.lines();
             (lines.iter().filter(|line| line.contains(what)).count() >= count).then_some(())
         });
     };
     let works = |authority: &str| {
         let mut curl = tool::command("curl");
-        curl.args(["-sS", "-o", "/dev/null", "--max-time", "10", "--cacert"])
+        curl.args(["-sS", "-o", "/dev/null", "--max-time", "60", "--cacert"])
             .arg(place.path(authority));
         tool::run(curl.arg(format!("https://127.0.0.1:{}/watch", place.public))).success
     };
