@@ -29,7 +29,7 @@ fn viewers_who_play_leave_a_drained_and_a_revoked_node_and_do_not_stall() {
     std::fs::write(&config, "[timeouts]\nidle_seconds = 5\n").unwrap();
     let server_flags = &["--config", config.to_str().unwrap()][..];
     let sites = ["a", "b", "c", "d"];
-    let fleet = Fleet::with(&sites, 90, &Extras { server_flags, ..Extras::default() });
+    let fleet = Fleet::with(&sites, 150, &Extras { server_flags, ..Extras::default() });
     fleet.answers_hold(5);
     empty_two(&fleet, Duration::from_secs(5));
 }
