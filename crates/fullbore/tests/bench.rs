@@ -20,6 +20,41 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The measured seconds to try, in turn: a machine that is busy with other tests may give a server, its clients or its disk nothing of half a second.
+const SECONDS: [&str; 4] = ["0.5", "2", "8", "32"];
+
+/// What the bench says if nothing could be measured in its time.
+const TOO_SHORT: [&str; 2] =
+    ["it did no work in the measured time", "no response began in the measured time"];
+
+/// Runs a comparison that writes its figures to `file`, for one of these times after the other, until each turn had something to measure.
+fn measured(tries: &[&str], file: &Path, command: impl Fn(&str) -> Command) -> Output {
+    for seconds in tries {
+        let output = command(seconds).output().unwrap();
+        let said = text(&output.stderr);
+        let is_enough = match output.status.success() {
+            true => has_first_bytes(&outcome(file)),
+            false => !TOO_SHORT.iter().any(|words| said.contains(words)),
+        };
+        if is_enough {
+            return output;
+        }
+    }
+    panic!("nothing to measure in {tries:?} s");
+}
+
+/// Whether a response began in each turn of a comparison by bytes, if its client tells.
+fn has_first_bytes(outcome: &serde_json::Value) -> bool {
+    let is_told = ["curl", "wrk"].iter().all(|client| outcome["client"] != *client);
+    let parts = ["cells", "parts"].iter().find_map(|name| outcome[*name].as_array());
+    let parts = parts.map_or(std::slice::from_ref(outcome), Vec::as_slice);
+    parts.iter().filter(|part| is_told && part["unit"] == "gbps_per_cpu_second").all(|part| {
+        let sides = part["sides"].as_array().unwrap().iter();
+        let mut rounds = sides.flat_map(|side| side["rounds"].as_array().unwrap());
+        rounds.all(|round| round["first_byte_ms"]["p99"].is_number())
+    })
+}
+
 /// A tiny comparison, unless `arguments` say otherwise, under the system's congestion control alone.
 fn fullbore(arguments: &[&str]) -> Command {
     let mut command = Command::new(program());
@@ -94,11 +129,18 @@ fn outcome(path: &Path) -> serde_json::Value {
 
 /// Runs a comparison that must succeed; returns its figures.
 fn compare(arguments: &[&str]) -> serde_json::Value {
+    compare_for(&SECONDS, arguments)
+}
+
+/// The same, with other times to try.
+fn compare_for(tries: &[&str], arguments: &[&str]) -> serde_json::Value {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");
     let _alone = alone();
-    let file_named = ["--json", file.to_str().unwrap()];
-    let output = fullbore(&[&file_named[..], arguments].concat()).output().unwrap();
+    let output = measured(tries, &file, |seconds| {
+        let before = ["--json", file.to_str().unwrap(), "--seconds", seconds];
+        fullbore(&[&before[..], arguments].concat())
+    });
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{arguments:?}: {told}{said}");
     assert!(told.contains("ratio"), "{told}");
@@ -194,7 +236,9 @@ fn every_client_is_compared_under_every_congestion_control_and_the_worst_is_name
     let kinds = ["--client", "load,small-reads", "--congestion-control", "reno,cubic"];
     let output = {
         let _alone = alone();
-        fullbore(&[&json[..], &kinds].concat()).output().unwrap()
+        measured(&SECONDS, &file, |seconds| {
+            fullbore(&[&json[..], &kinds, &["--seconds", seconds]].concat())
+        })
     };
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{told}{said}");
@@ -229,12 +273,15 @@ fn every_client_is_compared_under_every_congestion_control_and_the_worst_is_name
 fn cubic_and_bbr_are_the_default_congestion_controls_where_both_can_be_set() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");
-    let mut command = Command::new(program());
-    command.args(["bench", "versus", "fullbore", "--workload", "http-warm", "--rounds", "1"]);
-    command.args(["--seconds", "0.5", "--library", "16", "--json"]).arg(&file);
+    let words = ["bench", "versus", "fullbore", "--workload", "http-warm", "--rounds", "1"];
     let output = {
         let _alone = alone();
-        command.output().unwrap()
+        measured(&SECONDS, &file, |seconds| {
+            let mut command = Command::new(program());
+            command.args(words).args(["--seconds", seconds, "--library", "16", "--json"]);
+            command.arg(&file);
+            command
+        })
     };
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -392,8 +439,9 @@ fn tcp_of_our_own_is_compared_with_sockets_over_a_wire() {
 #[test]
 fn viewers_are_compared_while_others_wait_for_the_disk() {
     // Many enough that each one, with its share of the rate, sends a request within the time.
-    let viewers = ["--connections", "64", "--seconds", "3"];
-    let outcome = compare(&[&["fullbore", "--workload", "http-beside"], &viewers[..]].concat());
+    let viewers = ["--connections", "64"];
+    let arguments = [&["fullbore", "--workload", "http-beside"], &viewers[..]].concat();
+    let outcome = compare_for(&["3", "12", "48"], &arguments);
     assert_eq!(outcome["unit"], "slowest_first_byte_ms");
     assert_eq!(outcome["better"], "lower");
     assert!(outcome["rate_bits_per_second"].as_u64().unwrap() > 1_000_000);
@@ -404,11 +452,19 @@ fn viewers_are_compared_while_others_wait_for_the_disk() {
 fn viewers_who_play_are_searched_for_on_both_sides() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");
-    let few = ["--workload", "swarm", "--connections", "6", "--seconds", "2"];
+    // Long enough that a segment more or less at either end hardly matters.
+    let few = ["--workload", "swarm", "--connections", "6", "--seconds", "4"];
     let json = ["fullbore", "--json", file.to_str().unwrap()];
     let output = {
         let _alone = alone();
-        fullbore(&[&json[..], &few].concat()).output().unwrap()
+        let mut tries = (0..3).map(|_| fullbore(&[&json[..], &few].concat()).output().unwrap());
+        let mut output = tries.next().unwrap();
+        // A server that gets no processor for a while lets even a single viewer stall.
+        while text(&output.stderr).contains("not even one viewer plays") {
+            let Some(next) = tries.next() else { break };
+            output = next;
+        }
+        output
     };
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     // A machine that is busy with something else may be too slow even for six viewers; the bench then reports that.
@@ -527,11 +583,12 @@ fn a_slow_server_is_reported_as_slow() {
     }
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");
-    let more = ["--seconds", "1", "--json", file.to_str().unwrap()];
+    let more = ["--seconds", "4", "--json", file.to_str().unwrap()];
     let output = versus_test_server("slow", scratch.path(), &more);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let outcome = outcome(&file);
-    // Data in the sockets' buffers at the beginning of the second is added: a few chunks of each of eight connections.
+    // Data in the sockets' buffers at the beginning is added: a few chunks of each of eight connections, or what the server has sent in the half second
+    // before, if the clients had no processor then. Both are little beside four seconds.
     let at_most = SLOW_PEER_GBPS * 1.5;
     for round in outcome["sides"][1]["rounds"].as_array().unwrap() {
         assert!(round["gbps"].as_f64().unwrap() <= at_most, "{round:#}");
@@ -694,12 +751,14 @@ fn caching_edges_take_turns_with_empty_and_with_full_caches() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("outcome.json");
     let work = tempfile::tempdir().unwrap();
-    let mut command = Command::new(program());
-    command.args(["bench", "edge", "--rounds", "1", "--seconds", "0.5", "--library", "16"]);
-    command.args(["--viewers", "40"]);
-    command.arg("--scratch").arg(work.path()).arg("--json").arg(&file);
     let _alone = alone();
-    let output = command.output().unwrap();
+    let output = measured(&SECONDS, &file, |seconds| {
+        let mut command = Command::new(program());
+        command.args(["bench", "edge", "--rounds", "1", "--seconds", seconds, "--library", "16"]);
+        command.args(["--viewers", "40"]);
+        command.arg("--scratch").arg(work.path()).arg("--json").arg(&file);
+        command
+    });
     let (told, said) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{told}{said}");
     assert!(told.contains("ratio fullbore edge / fullbore serve"), "{told}");
