@@ -46,17 +46,32 @@ pub(crate) fn load(words: &str, urls: &[String]) -> Ran {
 /// As [`load`], for twice as long each time, until what it did is `enough`: a busy machine may do nothing at all in a second. Fails if a run was not
 /// clean. The flags in `words` must not say for how long it runs.
 pub(crate) fn load_until(words: &str, urls: &[String], enough: impl Fn(&Ran) -> bool) -> Ran {
+    repeated(words, urls, |ran| {
+        let is_zero = |name: &&str| ran.figures.is_object() && ran.number(name) == 0.0;
+        if ["requests", "handshakes"].iter().all(is_zero) {
+            return None;
+        }
+        let ran = ran.clean();
+        enough(&ran).then_some(ran)
+    })
+}
+
+/// The same for servers that fail: a run need not be clean, but there was an error of this kind.
+pub(crate) fn load_until_error(words: &str, urls: &[String], kind: &str) -> Ran {
+    repeated(words, urls, |ran| (ran.errors(kind) > 0).then_some(ran))
+}
+
+/// Runs it for twice as long each time, until `judge` accepts a run.
+fn repeated(words: &str, urls: &[String], judge: impl Fn(Ran) -> Option<Ran>) -> Ran {
     const SECONDS_MAX: u64 = 512;
     let mut seconds = 1;
-    loop {
+    while seconds <= SECONDS_MAX {
         let ran = load(&format!("{words} --duration {seconds}s"), urls);
-        let is_zero = |name: &&str| ran.figures.is_object() && ran.number(name) == 0.0;
-        let did_nothing = ["requests", "handshakes"].iter().all(is_zero);
-        let ran = if did_nothing { ran } else { ran.clean() };
-        if !did_nothing && enough(&ran) {
+        println!("{words} for {seconds} s: {}{}", ran.figures, ran.stderr);
+        if let Some(ran) = judge(ran) {
             return ran;
         }
         seconds *= 2;
-        assert!(seconds <= SECONDS_MAX, "it does not do enough: {}{}", ran.figures, ran.stderr);
     }
+    panic!("it does not do enough, see above");
 }
