@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 const BEGINNING: &[u8] = b"GET /film.mp4 HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX: ";
 
 /// Allows a head to take as long as such a viewer needs, and to be that long.
-const PATIENT: &str = "[timeouts]\nhead_seconds = 120.0\n[limits]\nhead_bytes_max = 65536\n";
+const PATIENT: &str =
+    "[timeouts]\nhandshake_seconds = 3600\nhead_seconds = 3600\n[limits]\nhead_bytes_max = 65536\n";
 
 /// A record with a KeyUpdate: its header, the message, its type, the tag (RFC 8446 sections 4.6.3 and 5.2). Others are longer.
 const KEY_UPDATE_BYTES: usize = 5 + 5 + 1 + 16;

@@ -172,7 +172,7 @@ fn captured(device: Device) {
             let urls = device.hosts().map(|host| server.url_at(&host));
             for url in &urls {
                 let get =
-                    ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "120"];
+                    ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "600"];
                 let got = far.client.succeed("curl", &[&get[..], &[url]].concat());
                 assert!(got == room.film, "{url}: {} bytes", got.len());
             }

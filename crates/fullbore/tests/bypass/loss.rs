@@ -24,7 +24,7 @@ fn every_byte_arrives_and_what_was_lost_was_read_again() {
         let server = Server::start(&far.server, &room, &["--tls", tls], "");
         let url = url(&server);
         let get =
-            ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "120", &url];
+            ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "600", &url];
         let got = far.client.succeed("curl", &get);
         assert!(got == room.film, "--tls {tls}: {} bytes", got.len());
         server.await_number("tcp_payload_bytes_total{kind=\"retransmitted\"}", 10_000);
@@ -43,7 +43,7 @@ fn records_of_former_keys_are_made_again_after_a_change_of_keys() {
     let room = Room::new(FILM_BYTES);
     let server = Server::start(&far.server, &room, &[], "[tls]\nkey_records_max = 64\n");
     let url = server.url();
-    let get = ["--silent", "--show-error", "--insecure", "--tlsv1.3", "--max-time", "120", &url];
+    let get = ["--silent", "--show-error", "--insecure", "--tlsv1.3", "--max-time", "600", &url];
     assert!(far.client.succeed("curl", &get) == room.film);
     server.await_number("key_updates_sent_total", 7);
     server.end();
@@ -58,7 +58,7 @@ fn kept_copies_serve_without_the_disk() {
     let room = Room::new(FILM_BYTES);
     let server = Server::start(&far.server, &room, &["--off", "reread"], "");
     let url = server.url();
-    let get = ["--silent", "--show-error", "--insecure", "--max-time", "120", &url];
+    let get = ["--silent", "--show-error", "--insecure", "--max-time", "600", &url];
     assert!(far.client.succeed("curl", &get) == room.film);
     server.await_number("tcp_payload_bytes_total{kind=\"retransmitted\"}", 10_000);
     assert_eq!(server.number("bypass_reread_bytes_total"), 0, "{}", server.metrics());

@@ -4,6 +4,7 @@
 //! device run at once, since they wait more than they work. A failing row prints its own text, which with its number is all
 //! that is needed to run it again.
 
+use crate::support::crowd::UNHURRIED;
 use crate::support::device::Device;
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
@@ -42,11 +43,11 @@ const VALUES: [(&str, &[&str]); COLUMNS] = [
 ];
 const COLUMNS: usize = 7;
 
-/// How long a client may take, in seconds.
-const CLIENT_SECONDS: &str = "85";
+/// How long a client may take, in seconds. Fourteen of them and their servers share the machine with other tests.
+const CLIENT_SECONDS: &str = "900";
 
-/// How long `fullbore load` requests films.
-const LOAD_TIME: &str = "10s";
+/// How long `fullbore load` requests films, until it has a whole one.
+const LOAD_TIMES: [&str; 4] = ["10s", "40s", "160s", "640s"];
 
 /// The rows of the table, as they are written.
 fn rows() -> Vec<[&'static str; COLUMNS]> {
@@ -156,8 +157,8 @@ impl Cell {
         let mut room = Room::new(self.film_bytes());
         room.device = self.device.config(self.mtu_bytes);
         let (arguments, config) = match self.tls {
-            "off" => (&["--tls", "off"][..], String::new()),
-            version => (&[][..], format!("[tls]\nversions = \"{version}\"\n")),
+            "off" => (&["--tls", "off"][..], UNHURRIED.to_owned()),
+            version => (&[][..], format!("{UNHURRIED}[tls]\nversions = \"{version}\"\n")),
         };
         if self.client == "ffmpeg" {
             make_clip(&far.server, &room);
@@ -171,6 +172,8 @@ impl Cell {
             _ => load(&far.client, &room, &url),
         }
         assert!(server.number("connections_by_route_total{route=\"bypass\"}") > 0);
+        // It is published once a second.
+        server.wait_for_news();
         let again_bytes = server.number("tcp_payload_bytes_total{kind=\"retransmitted\"}");
         server.end();
         again_bytes
@@ -220,13 +223,21 @@ fn ffmpeg(space: &Arc<Namespace>, room: &Room, url: &str) {
 /// Each response is compared with the file.
 fn load(space: &Arc<Namespace>, room: &Room, url: &str) {
     let (library, json) = (room.path("library"), room.path("load.json"));
-    let common = "load --insecure -c 1 --ramp 0s --pattern whole --patience 60s --verify 1";
-    let mut arguments: Vec<_> = common.split(' ').collect();
-    arguments.extend(["--against", library.to_str().unwrap(), "--json", json.to_str().unwrap()]);
-    arguments.extend(["--duration", LOAD_TIME, url]);
-    let told = space.succeed(program(), &arguments);
-    let text = std::fs::read_to_string(json).unwrap();
-    let outcome: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let verified = outcome["verified"].as_u64().unwrap();
-    assert!(verified >= 1, "no response was compared: {}", String::from_utf8_lossy(&told));
+    let common = "load --insecure -c 1 --ramp 0s --pattern whole --patience 1h --verify 1";
+    for time in LOAD_TIMES {
+        let mut arguments: Vec<_> = common.split(' ').collect();
+        arguments.extend(["--against", library.to_str().unwrap()]);
+        arguments.extend(["--json", json.to_str().unwrap(), "--allow-errors"]);
+        arguments.extend(["--duration", time, url]);
+        let told = space.succeed(program(), &arguments);
+        let text = std::fs::read_to_string(&json).unwrap();
+        let outcome: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let told = String::from_utf8_lossy(&told);
+        assert_eq!(outcome["errors"], serde_json::json!({}), "{told}");
+        if outcome["verified"].as_u64().unwrap() >= 1 {
+            return;
+        }
+        eprintln!("no response was compared within {time}: {told}");
+    }
+    panic!("no response was compared");
 }

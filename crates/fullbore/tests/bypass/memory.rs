@@ -29,10 +29,12 @@ struct Look {
 impl Look {
     fn at(server: &Server) -> Self {
         server.wait_for_news();
+        // All from the same second.
+        let counters = server.counters();
         Self {
-            connections: server.number("connections"),
-            in_flight_bytes: server.number("bypass_in_flight_bytes"),
-            held_bytes: server.number("bypass_connection_bytes"),
+            connections: counters.value("connections"),
+            in_flight_bytes: counters.value("bypass_in_flight_bytes"),
+            held_bytes: counters.value("bypass_connection_bytes"),
         }
     }
 }

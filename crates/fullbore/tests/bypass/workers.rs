@@ -13,7 +13,7 @@ const TWO: [&str; 2] = ["--workers", "2"];
 /// This many viewers at once get the film, each over a connection of its own, and close in order.
 #[track_caller]
 fn watch(space: &Namespace, server: &Server, url: &str, room: &Room) {
-    let all = "--silent --show-error --fail --insecure --max-time 60 --parallel --parallel-immediate --parallel-max 50";
+    let all = "--silent --show-error --fail --insecure --max-time 600 --parallel --parallel-immediate --parallel-max 50";
     let mut arguments: Vec<_> = all.split(' ').collect();
     arguments.extend(["--write-out", "%{size_download}\n"]);
     for _ in 0..CONNECTIONS {
@@ -81,7 +81,7 @@ fn what_a_router_says_reaches_the_worker_who_has_the_connection() {
     watch(&far.client, &server, &server.url(), &room);
     let lowered = "tcp_events_total{event=\"path_mtu_lowered\"}";
     server.await_number(lowered, CONNECTIONS as u64);
-    let elsewhere = server.number("tcp_events_total{event=\"path_mtu_refused\"}");
-    assert!(elsewhere > 0, "every message reached the right worker at once:\n{}", server.metrics());
+    // Otherwise every message has reached the right worker at once. Each worker publishes its numbers once a second.
+    server.await_number("tcp_events_total{event=\"path_mtu_refused\"}", 1);
     server.end();
 }

@@ -1,9 +1,10 @@
 //! The queues of a network card: one end of a veth pair, whose other end leads to the client.
 
+use crate::support::crowd::{UNHURRIED, a_thousand_watch};
 use crate::support::device::Device;
 use crate::support::far::Far;
 use crate::support::served::{Room, Server};
-use fullbore_tests::{program, tool};
+use fullbore_tests::tool;
 use std::net::{TcpListener, TcpStream};
 
 #[test]
@@ -24,7 +25,7 @@ fn every_byte_arrives_and_the_kernel_keeps_what_is_its_own() {
             for host in Device::Xdp.hosts() {
                 let url = server.url_at(&host);
                 let common =
-                    ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "60"];
+                    ["--silent", "--show-error", "--insecure", "--globoff", "--max-time", "600"];
                 let got = far.client.succeed("curl", &[&common[..], &[&url]].concat());
                 assert!(got == room.film, "{url}, MTU {mtu_bytes}: {} bytes", got.len());
             }
@@ -52,7 +53,7 @@ fn frames_written_past_the_caches_have_the_same_bytes() {
     room.device = Far::xdp();
     let server = Server::start(&far.server, &room, &["--off", "cached-frames"], "");
     let url = server.url_at(&Device::Xdp.hosts()[0]);
-    let got = far.client.succeed("curl", &["--silent", "--insecure", "--max-time", "60", &url]);
+    let got = far.client.succeed("curl", &["--silent", "--insecure", "--max-time", "600", &url]);
     assert!(got == room.film, "{} bytes", got.len());
     server.end();
 }
@@ -62,13 +63,9 @@ fn many_viewers_at_once_get_their_bytes() {
     let Some(far) = Far::new(1500, "") else { return };
     let mut room = Room::new(1_000_001);
     room.device = Far::xdp();
-    let server = Server::start(&far.server, &room, &[], "");
-    let load = "load --insecure --connections 1000 --ramp 4s --duration 6s --rate 250K --verify 20";
+    let server = Server::start(&far.server, &room, &[], UNHURRIED);
     let url = server.url_at(&Device::Xdp.hosts()[0]);
-    let load: Vec<_> = load.split(' ').chain([&*url]).collect();
-    let told = far.client.succeed(program(), &load);
-    let told = String::from_utf8(told).unwrap();
-    assert!(told.contains("1000 open at the end"), "{told}");
+    a_thousand_watch(&far.client, &url, "250K", |told| told.contains("1000 open at the end"));
     server.await_number("bypass_copied_bytes_total{to=\"frame\"}", 1_000_001);
     server.end();
 }

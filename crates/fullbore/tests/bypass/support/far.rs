@@ -1,6 +1,6 @@
 //! A client far away: in a namespace of its own, with a bad network between it and the server's.
 
-use fullbore_tests::{Namespace, program, tool};
+use fullbore_tests::{Namespace, program, tool, until};
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -43,6 +43,10 @@ impl Far {
         client.ip("route add default via 198.51.100.1");
         client.ip("route add default via 2001:db8:1::1");
         forward(&server, true);
+        // The kernel notes that a link has a carrier a little later, and then changes what it shows of it.
+        for space in [&client, &server] {
+            until("the link to be up", || space.ip("-o link show dev eth").contains("state UP"));
+        }
         let mut command = Command::new(program);
         command.args(["--between", "a", "b"]).args(settings.split_ascii_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());

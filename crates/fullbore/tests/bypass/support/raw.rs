@@ -4,6 +4,7 @@ use fullbore_tests::Namespace;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::Read;
 use std::net::SocketAddrV4;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Bytes of an Ethernet header, and of an IPv4 one without options.
@@ -39,7 +40,7 @@ impl Raw {
         self.socket.send(frame).is_ok()
     }
 
-    /// The next frame that passes; none within ten seconds is a failure.
+    /// The next frame that passes; none within a minute is a failure.
     #[track_caller]
     pub(crate) fn receive(&mut self) -> Vec<u8> {
         let mut frame = vec![0; 70_000];
@@ -59,6 +60,26 @@ impl Raw {
                 return seen;
             }
         }
+    }
+
+    /// The same until something is over, and none then. The kernel drops frames that a slow reader has no room for, and the one that is waited for
+    /// may be among them.
+    pub(crate) fn receive_between_until(
+        &mut self,
+        from: SocketAddrV4,
+        to: SocketAddrV4,
+        is_over: &AtomicBool,
+    ) -> Option<Seen> {
+        self.socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let mut frame = vec![0; 70_000];
+        while !is_over.load(Ordering::Relaxed) {
+            let Ok(bytes) = self.socket.read(&mut frame) else { continue };
+            let seen = Seen::parse(&frame[..bytes]);
+            if let Some(seen) = seen.filter(|seen| seen.from == from && seen.to == to) {
+                return Some(seen);
+            }
+        }
+        None
     }
 }
 
