@@ -23,9 +23,8 @@ fn number(of: &Value, name: &str) -> f64 {
 #[test]
 fn a_gateway_is_measured_beside_a_plain_server() {
     let arguments = ["gateway", "--nodes", "30", "--titles", "5", "--rounds", "2"];
-    let (figures, output) = figures(
-        &[&arguments[..], &["--seconds", "0.2", "--signed", "--connections", "4"]].concat(),
-    );
+    let (figures, output) =
+        figures(&[&arguments[..], &["--seconds", "1", "--signed", "--connections", "4"]].concat());
     assert_eq!((&figures["version"], &figures["kind"]), (&1.into(), &"gateway".into()));
     let sides = figures["sides"].as_array().unwrap();
     let names: Vec<_> = sides.iter().map(|side| side["name"].as_str().unwrap()).collect();
@@ -70,7 +69,8 @@ fn a_gateway_hears_more_nodes_than_it_was_given_files_for() {
     let limited = Command::new("prlimit")
         .args(["--nofile=64:", "--"])
         .arg(program())
-        .args(["bench", "heartbeats", "--nodes", "120", "--titles", "1", "--interval", "1s"])
+        // A node that is late by a whole interval has to connect again.
+        .args(["bench", "heartbeats", "--nodes", "120", "--titles", "1", "--interval", "3s"])
         .args(["--duration", "2s"])
         .output()
         .unwrap();

@@ -11,7 +11,6 @@ pub use outcome::Outcome;
 
 use crate::library::{Library, file_name};
 use crate::limit::pin;
-use crate::versus::peer::Recipe;
 use crate::versus::side::{Given, Side};
 use crate::versus::workload::{FILES, client_options};
 use crate::versus::{Network, OURS, SERVER_CPU, Workload, client_cpus, fullbore};
@@ -25,6 +24,7 @@ use source::{Source, TARGET, unwant, want};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -152,7 +152,7 @@ pub fn run(
         network: &Network::Loopback,
         interrupt,
     };
-    let sender = Side::start(&sender()?, &given)?;
+    let sender = sender(&given)?;
     let one = WatchedBox::start(&root, options.fill_bits_per_second, interrupt)?;
     let bench =
         Bench { options, library, source, sender: sender.address, one, client_cpus, interrupt };
@@ -171,12 +171,23 @@ pub fn run(
     Ok(outcome)
 }
 
-/// The server that the box copies from. In a fleet it has its own machine. Here it shares the viewers' cores at idle priority, or the
-/// viewers would measure how long it keeps them from looking at their sockets.
-fn sender() -> io::Result<Recipe> {
-    let own = fullbore(Workload::TlsWarm, &[], OURS)?;
-    let command = ["chrt", "--idle", "0"].map(str::to_owned).into_iter().chain(own.command);
-    Ok(Recipe { command: command.collect(), version: None, ..own })
+/// Starts the server that the box copies from. In a fleet it has its own machine. Here it shares the viewers' cores at idle priority, or the
+/// viewers would measure how long it keeps them from looking at their sockets. It gets that priority once it listens: on a busy machine it would
+/// take minutes to start with it.
+fn sender(given: &Given<'_>) -> io::Result<Side> {
+    let sender = Side::start(&fullbore(Workload::TlsWarm, &[], OURS)?, given)?;
+    let mut chrt = Command::new("chrt");
+    chrt.args(["--all-tasks", "--idle", "--pid", "0", &sender.process().to_string()]);
+    // It fails if a thread ends meanwhile, as the kernel's own for a ring do.
+    for _ in 0..10 {
+        let status = chrt.status().map_err(|error| {
+            io::Error::new(error.kind(), format!("chrt of util-linux: {error}"))
+        })?;
+        if status.success() {
+            return Ok(sender);
+        }
+    }
+    Err(io::Error::other("chrt cannot lower the priority of the source's server"))
 }
 
 /// State that every round needs.

@@ -12,8 +12,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a server may take to listen.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may take to listen: it may share its core with other programs, and have a library to read.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How often to check whether it does.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -134,6 +134,11 @@ impl Side {
             std::thread::sleep(GLANCE);
         }
         answers
+    }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
     }
 
     /// Checks that it still runs.
