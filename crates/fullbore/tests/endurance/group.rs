@@ -4,7 +4,11 @@ use fullbore_tests::{program, tool};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
+
+/// The number of the next one: tests of the same process may have theirs at the same time.
+static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A control group of this test's own, of version 1 or 2.
 pub(crate) struct Group {
@@ -29,7 +33,8 @@ impl Group {
                 _ => None,
             }
         })?;
-        let folder = parent.join(format!("fullbore-test-{}", std::process::id()));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = parent.join(format!("fullbore-test-{}-{number}", std::process::id()));
         if is_v2 {
             let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
         }

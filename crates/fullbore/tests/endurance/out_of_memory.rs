@@ -70,8 +70,10 @@ enum Bound {
 fn endure(program: &Path, set: impl Fn(&Server, Bound)) {
     machine::raise_nofile().expect("the limit on files can be raised to the hard one");
     let library = films::make().expect("the library is written");
-    // Unfinished handshakes must still be open when all viewers have come.
-    let config = format!("{FEW_BUFFERS}[timeouts]\nhandshake_seconds = 120\n");
+    // Unfinished handshakes, and viewers who wait, must still be there when all viewers have come.
+    let config = format!(
+        "{FEW_BUFFERS}[timeouts]\nhandshake_seconds = 3600\nhead_seconds = 3600\nidle_seconds = 3600\n"
+    );
     let server = Launch::of(library.path()).program(program).config(&config).start();
     // Files are opened and buffers touched before there is little memory.
     Viewers::new(server.address).slow().expect("a slow viewer is served");
