@@ -587,7 +587,7 @@ fn a_slow_server_is_reported_as_slow() {
     let output = versus_test_server("slow", scratch.path(), &more);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let outcome = outcome(&file);
-    // Data in the sockets' buffers at the beginning is added: a few chunks of each of eight connections, or what the server has sent in the half second
+    // Data in the sockets' buffers at the beginning is added: a few chunks of each of eight connections, or what the server sent in the half second
     // before, if the clients had no processor then. Both are little beside four seconds.
     let at_most = SLOW_PEER_GBPS * 1.5;
     for round in outcome["sides"][1]["rounds"].as_array().unwrap() {
