@@ -184,9 +184,10 @@ fn arguments_of(process: u32) -> std::io::Result<Vec<OsString>> {
     Ok(words.take_while(|word| word != IN_PLACE_OF).collect())
 }
 
-/// How the new server ended; its socket closes a moment before that. A program that closes its standard input and continues is not a server.
+/// How the new server ended; its socket closes a moment before that, or some seconds on a busy machine. A program that closes its standard input and
+/// continues is not a server.
 fn ended(child: &mut Child) -> String {
-    for _ in 0..100 {
+    for _ in 0..1000 {
         match child.try_wait() {
             Ok(Some(status)) => return format!("the new server ended: {status}"),
             Ok(None) => thread::sleep(Duration::from_millis(10)),
