@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use telemetry::{Kind, Metric};
 use token::CopyRing;
 
-/// More than a second passes between two events only on a machine that does nothing else.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to wait for anything: an event is due every second, but the machine may be busy with other tests.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn ask(admin: SocketAddr, path: &str) -> BufReader<TcpStream> {
     let mut stream = TcpStream::connect(admin).unwrap();
@@ -89,7 +89,9 @@ fn a_snapshot_tells_what_viewers_did() {
         assert_eq!(viewer.ask("/a%20film/1.m4s").body.len(), 3 << 20);
     }
     assert_eq!(viewer.ask("/missing").status, 404);
-    let told = events.until(|told| told["responses"]["404"] == 1);
+    // A response is counted before its first byte leaves, so a snapshot may show the one without the other.
+    let told =
+        events.until(|told| told["responses"]["404"] == 1 && told["first_byte"]["count"] == 4);
     assert_eq!(told["titles"][0]["title"], "a film");
     assert!(told["titles"][0]["bytes"].as_u64().unwrap() >= 9 << 20);
     assert_eq!(told["handshakes"].as_object().unwrap().len(), 1);
@@ -122,6 +124,7 @@ fn now() -> u64 {
 fn what_nodes_copy_counts_for_no_title_if_they_prove_it_and_a_viewer_who_claims_it_is_counted() {
     let library = tempfile::tempdir().unwrap();
     std::fs::write(library.path().join("a film.mp4"), vec![7; 1 << 20]).unwrap();
+    std::fs::write(library.path().join("the last.mp4"), "x").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("copy-keys");
     let nodes = copy_keys(&place, 1);
@@ -148,19 +151,25 @@ fn what_nodes_copy_counts_for_no_title_if_they_prove_it_and_a_viewer_who_claims_
         format!("{proof}{proof}"),
     ];
     claims.iter().for_each(|fields| ask(fields));
-    let mut status = Value::Null;
+    let status = || -> Value {
+        serde_json::from_slice(&Plain::connect(served.admin()).fetch("/status.json").body).unwrap()
+    };
     let number = |value: &Value| value.as_u64().unwrap();
     // A response is counted after it has ended, and keys count once a worker has them.
     let is_told = || {
         ask(&proof);
-        let page = Plain::connect(served.admin()).fetch("/status.json");
-        status = serde_json::from_slice(&page.body).unwrap();
-        let is_named = status["titles"].as_array().is_some_and(|titles| !titles.is_empty());
-        is_named && number(&status["total"]["sent_to_nodes_bytes_total"]) > 2 << 20
+        number(&status()["total"]["sent_to_nodes_bytes_total"]) > 2 << 20
     };
     await_that(is_told, || "no copy is ever told from a view".to_owned());
-    let title = &status["titles"][0];
-    assert_eq!((&title["title"], number(&title["starts"])), (&Value::from("a film.mp4"), 5));
+    // Titles are added up once a second. Once the last view is in the sum, everything before it is, too.
+    assert_eq!(viewer.ask("/the%20last.mp4").body, b"x");
+    let title = |name: &str| {
+        let titles = status()["titles"].as_array().cloned().unwrap_or_default();
+        titles.into_iter().find(|title| title["title"] == name)
+    };
+    await_that(|| title("the last.mp4").is_some(), || "the last view is not counted".to_owned());
+    let title = title("a film.mp4").unwrap();
+    assert_eq!(number(&title["starts"]), 5, "{title}");
     assert!((5 << 20..6 << 20).contains(&number(&title["bytes"])), "{title}");
     served.stop();
 }
