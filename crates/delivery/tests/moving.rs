@@ -97,7 +97,7 @@ fn resources(how: How) -> Rc<Resources> {
         memory: MemoryBudget::new(Arc::new(Headroom::open()), 1),
         silos,
         numbers: Arc::<Numbers>::default(),
-        timeouts: ViewerTimeouts { send: Duration::from_secs(30), hold: Duration::from_millis(2) },
+        timeouts: ViewerTimeouts { send: Duration::from_secs(60), hold: Duration::from_millis(2) },
         offload: how.offload,
         handover: Handover::open(LossLimits::default(), Arc::default(), Arc::default()),
         features: Features { reads_ahead: true, seals_in_one_pass: true, rereads: true },
@@ -255,7 +255,7 @@ impl Viewer {
     fn connect(stream: TcpStream, how: How) -> Self {
         stream.set_nodelay(true).unwrap();
         // A test must fail rather than hang.
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let offer = how.version.map(|version| match version {
             TlsVersions::Tls12 => Offer::tls12(),
             _ => Offer::tls13(),

@@ -305,7 +305,13 @@ fn many_small_ranges_cost_few_reads_and_sends() {
         // It is counted after the last send.
         served.stop();
         let windows = served.number(|n| &n.windows_total);
-        assert!(windows <= windows_max, "{protocol:?} {ranges}: {windows} windows");
+        // A client that is slow to read makes TCP take a window in part; then the next windows are smaller.
+        let in_part = served.number(|n| &n.windows_taken_in_part_total);
+        let windows_max = windows_max + 2 * in_part;
+        assert!(
+            windows <= windows_max,
+            "{protocol:?} {ranges}: {windows} windows, {in_part} in part"
+        );
     }
 }
 
@@ -542,11 +548,14 @@ fn keys_stay_in_step_when_waiting_to_change_them_is_given_up() {
             viewer.tls.as_mut().unwrap().refresh_traffic_keys().unwrap();
             viewer.flush().unwrap();
         }
+        let key_updates = || served.number(|n| &n.key_updates_received_total);
+        await_that(
+            || key_updates() > 0,
+            || format!("{route:?}: no viewer has got to asking for keys"),
+        );
         // If TCP accepts nothing, the head times out now; if it does, or the film has not left yet, later.
         // sleeps: the server's time for a head has to pass, and longer is as well
         std::thread::sleep(Duration::from_millis(800));
-        let key_updates = served.number(|n| &n.key_updates_received_total);
-        assert!(key_updates > 0, "{route:?}: no viewer has got to asking for keys");
         for (viewer, film) in viewers.iter_mut().zip(&films) {
             let case = format!("{route:?}, a film of {} bytes", film.size);
             let response = viewer.response(true).unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -634,24 +643,25 @@ fn slow_peers_time_out_by_name() {
     for protocol in Protocol::ALL {
         let served = Served::start(library.path(), protocol, |config| {
             config.timeouts.head_seconds = 0.3;
-            config.timeouts.idle_seconds = 0.4;
         });
         // Sends half of it, then nothing more.
         assert_eq!(last_words(&served, b"GET /a.mp4 HT").status, 408);
-        // Sends a little now and then: the timeout covers the whole head. On a busy machine a viewer may send its first byte so
-        // late that it counted as idle.
-        let dripped = (0..5).find_map(|_| {
-            let mut dripping = served.viewer();
-            for _ in 0..50 {
-                // This is in vain after the server has answered.
-                let _ = dripping.send(b"G");
-                // sleeps: a viewer that sends a byte now and then
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            dripping.response(true).ok()
-        });
-        assert_eq!(dripped.map(|response| response.status), Some(408));
+        // Sends a little now and then: the timeout covers the whole head.
+        let mut dripping = served.viewer();
+        for _ in 0..50 {
+            // This is in vain after the server has answered.
+            let _ = dripping.send(b"G");
+            // sleeps: a viewer that sends a byte now and then
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(dripping.response(true).unwrap().status, 408);
+        drop(dripping);
         served.await_count(Family::Ends, "answered", 2);
+        served.stop();
+        let served = Served::start(library.path(), protocol, |config| {
+            // Long enough for the request below to arrive in time, however busy the machine is.
+            config.timeouts.idle_seconds = 3.0;
+        });
         // Was served, and sends nothing more.
         let mut idle = served.viewer();
         library.assert_served(&mut idle);
@@ -667,7 +677,8 @@ fn slow_peers_time_out_by_name() {
 fn a_handshake_that_takes_too_long_ends() {
     let library = Library::new();
     let served = Served::start(library.path(), Protocol::Tls13, |config| {
-        config.timeouts.handshake_seconds = 0.3;
+        // Long enough for the good viewer's handshake below, however busy the machine is.
+        config.timeouts.handshake_seconds = 3.0;
     });
     let silent = TcpStream::connect(served.address()).unwrap();
     let mut halfway = TcpStream::connect(served.address()).unwrap();
