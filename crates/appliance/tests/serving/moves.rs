@@ -390,7 +390,9 @@ fn view_to_the_end(served: &Served, random: &mut Random, stop: &AtomicBool) -> u
 #[test]
 fn connections_that_move_while_the_server_drains_are_served_or_closed_in_order() {
     let Some(library) = Library::new() else { return };
-    let mut random = Random::new(Random::seed_of_run());
+    let seed = Random::seed_of_run();
+    println!("FULLBORE_SEED={seed}");
+    let mut random = Random::new(seed);
     for protocol in Protocol::ALL {
         for round in 0..5 {
             let served = library.serve(protocol, |config| config.route = Route::Userspace);

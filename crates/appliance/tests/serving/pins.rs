@@ -122,7 +122,9 @@ fn a_scan_of_the_rest_of_the_library_does_not_push_a_pinned_title_out() {
     }
     served.await_news();
     assert!(served.number(|n| &n.hot_evicted_bytes_total) > 0, "others compete for the set");
-    assert_eq!(served.number(|n| &n.hot_bytes), 10 * BLOCK, "and fill it");
+    // A block may just be giving way to another one.
+    let hot = || served.number(|n| &n.hot_bytes);
+    await_that(|| hot() == 10 * BLOCK, || format!("they fill {} bytes", hot()));
     // A pinned block may have been replaced since it was last counted. Then it comes back, and is not replaced again.
     let comes_from_memory = || {
         await_pinned(&served, 5 * BLOCK);

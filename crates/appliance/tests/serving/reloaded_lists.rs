@@ -151,7 +151,9 @@ fn lists_change_on_request_and_by_themselves_and_a_bad_line_keeps_them() {
     server.wait_for("line 2: \"127.0.0.2/8\" is not a prefix");
     server.wait_for("the lists already loaded stay in use");
     assert!(server.serves(2) && !server.serves(3));
-    assert_eq!(server.metric("fullbore_reloads_failed_total{kind=\"address_lists\"}"), 1);
+    // Twice if the server looked for changes between the replacement and the request, which repeats every complaint.
+    let failed = server.metric("fullbore_reloads_failed_total{kind=\"address_lists\"}");
+    assert!((1..=2).contains(&failed), "{failed}");
     assert_eq!(server.metric("fullbore_reload_failing{kind=\"address_lists\"}"), 1);
 
     replace(room, "127.0.0.2\n");

@@ -47,6 +47,16 @@ fn watch_together(served: &Served, film: &Content) -> (Instant, Vec<Seen>) {
     (begun, all.into_inner().unwrap())
 }
 
+/// The fewest bytes that a viewer had when the first one had everything.
+fn least_when_first_has_all(all: &[Seen]) -> u64 {
+    let first = all.iter().map(|seen| seen.last().unwrap().0).min().unwrap();
+    let had = |seen: &Seen| {
+        let last = seen.iter().take_while(|(at, _)| *at <= first).last();
+        last.map_or(0, |(_, got)| *got)
+    };
+    all.iter().map(had).min().unwrap()
+}
+
 fn holds(protocol: Protocol, route: Route, off: &[Switch]) {
     let library = tempfile::tempdir().unwrap();
     let film = Content::new(1, FILM_BYTES);
@@ -77,14 +87,14 @@ fn holds(protocol: Protocol, route: Route, off: &[Switch]) {
         assert!(total <= may_have, "{what}: {total} bytes after {micros} us, {may_have} allowed");
     }
     assert_eq!(total, VIEWERS as u64 * FILM_BYTES);
-    // When the first viewer has everything, each has a part: if they were served one after the other, the last ones would have nothing. The size of
-    // the part also depends on when a busy machine lets each of these threads read.
-    let first = all.iter().map(|seen| seen.last().unwrap().0).min().unwrap();
-    for seen in &all {
-        let had = seen.iter().take_while(|(at, _)| *at <= first).last();
-        let had = had.map_or(0, |(_, got)| *got);
-        assert!(had > FILM_BYTES / 10, "{what}: one viewer had {had} bytes when another had all");
+    // Each viewer has a part: if they were served one after the other, the last ones would have nothing, time after time. The size of the part also
+    // depends on when a busy machine lets each of these threads read, so there is a second and a third try.
+    let mut had = vec![least_when_first_has_all(&all)];
+    while had.len() < 3 && had.iter().all(|bytes| *bytes <= FILM_BYTES / 10) {
+        had.push(least_when_first_has_all(&watch_together(&served, &film).1));
     }
+    let is_shared = had.iter().any(|bytes| *bytes > FILM_BYTES / 10);
+    assert!(is_shared, "{what}: one viewer had {had:?} bytes when another had all");
     let waits = served.number(|numbers| &numbers.total_rate_waits_total);
     assert!(waits > 0, "{what}: no viewer waited");
     served.stop();
