@@ -208,6 +208,12 @@ fn draws() -> u64 {
     given.map_or(DRAWS, |draws| draws.parse().expect("FULLBORE_MOVE_DRAWS is a number"))
 }
 
+/// Whether a worker took too long to answer an offer. On a busy machine it may get no CPU for that long; then the connection stays where it is, as it
+/// should, and that shows nothing about moves.
+fn was_unanswered(served: &Served) -> bool {
+    served.count(Family::MovesRefused, "unanswered") > 0
+}
+
 /// How often connections stayed although another silo has the disk.
 fn stayed(served: &Served) -> u64 {
     served.total(Family::MovesRefused)
@@ -279,27 +285,37 @@ fn random_requests_get_their_bytes_across_moves_when_the_kernel_seals() {
     }
 }
 
+/// Requests a film of `disk` 24 times, and checks which silo sends it. False if that shows nothing: a worker took too long to answer.
+fn comes_from_its_silo(library: &Library, protocol: Protocol, disk: usize) -> bool {
+    let served = library.serve(protocol, |config| config.route = Route::Userspace);
+    for _ in 0..24 {
+        let mut viewer = served.viewer();
+        let film = SIZES.len() - 1;
+        let response = viewer.ask(&format!("/{}", path_of(disk, film)));
+        content_of(disk, film).assert_holds(0, &response.body, "a film");
+    }
+    served.stop();
+    if was_unanswered(&served) {
+        return false;
+    }
+    let sent = |worker: usize| served.of_worker(worker, |n| &n.response_sent_bytes_total);
+    assert_eq!(sent(1 - disk), 0, "{protocol:?}: of the other silo");
+    assert!(sent(disk) >= 24 * SIZES[SIZES.len() - 1]);
+    // The kernel spreads connections by a hash: of 24, one silo got all once in 8 million runs.
+    let moved = served.of_worker(disk, |n| &n.connections_moved_total);
+    let came = served.of_worker(1 - disk, |n| &n.connections_accepted_total);
+    assert_eq!(moved, came);
+    assert!(moved > 0 && stayed(&served) == 0, "{protocol:?}");
+    true
+}
+
 #[test]
 fn every_byte_of_a_film_comes_from_the_silo_of_its_disk() {
     let Some(library) = Library::new() else { return };
     for protocol in Protocol::ALL {
         for disk in 0..2 {
-            let served = library.serve(protocol, |config| config.route = Route::Userspace);
-            for _ in 0..24 {
-                let mut viewer = served.viewer();
-                let film = SIZES.len() - 1;
-                let response = viewer.ask(&format!("/{}", path_of(disk, film)));
-                content_of(disk, film).assert_holds(0, &response.body, "a film");
-            }
-            served.stop();
-            let sent = |worker: usize| served.of_worker(worker, |n| &n.response_sent_bytes_total);
-            assert_eq!(sent(1 - disk), 0, "{protocol:?}: of the other silo");
-            assert!(sent(disk) >= 24 * SIZES[SIZES.len() - 1]);
-            // The kernel spreads connections by a hash: of 24, one silo got all once in 8 million runs.
-            let moved = served.of_worker(disk, |n| &n.connections_moved_total);
-            let came = served.of_worker(1 - disk, |n| &n.connections_accepted_total);
-            assert_eq!(moved, came);
-            assert!(moved > 0 && stayed(&served) == 0, "{protocol:?}");
+            let is_shown = (0..5).any(|_| comes_from_its_silo(&library, protocol, disk));
+            assert!(is_shown, "{protocol:?}: a worker never answers in time");
         }
     }
 }
@@ -320,7 +336,12 @@ fn a_viewer_that_alternates_between_disks_does_not_move_back_and_forth() {
     let film = SIZES.len() - 1;
     (0..2).for_each(|_| drop(viewer.ask(&format!("/{}", path_of(1, film)))));
     let before = moved();
-    (0..4).for_each(|at| drop(viewer.ask(&format!("/{}", path_of(at / 2, film)))));
+    // Again if the other worker did not answer in time: it is asked again seconds later.
+    let is_over = || {
+        (0..4).for_each(|at| drop(viewer.ask(&format!("/{}", path_of(at / 2, film)))));
+        moved() > before || !was_unanswered(&served)
+    };
+    await_that(is_over, || "the other worker never answers in time".into());
     assert!(moved() > before);
     served.stop();
 }
