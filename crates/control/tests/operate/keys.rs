@@ -1,6 +1,7 @@
 //! Keys that sign viewers' addresses: signing starts and keys roll while the gateway runs.
 
 use answers::Source;
+use fullbore_control::store::records::{StoreRecord, TokenKeyRecord, load};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -26,18 +27,28 @@ fn states(keys: &Value) -> Vec<(&str, &str)> {
         .collect()
 }
 
+/// Changes the first key's record as if its roll had been requested ten minutes ago.
+async fn nodes_are_told_in_two_seconds(fleet: &Running) {
+    let engine = fleet.gateway.engine();
+    let stored = load::<TokenKeyRecord>(engine, "first").await.expect("read").expect("kept");
+    let told_from_unix_seconds = Some(fleet.gateway.now().unix_seconds() + 2);
+    let record = TokenKeyRecord { told_from_unix_seconds, ..stored.record };
+    engine.commit(&[], &[record.put("first").expect("a record")]).await.expect("kept");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn signing_begins_and_keys_roll_while_the_gateway_runs() {
     let folder = folder();
     let fleet = Running::start(folder.path()).await;
     assert_eq!((signs(&fleet), fleet.get("/api/v1/keys").await["keys"].clone()), (None, json!([])));
 
-    let keys = fleet.done("/api/v1/keys/roll", json!({ "seconds": 2 })).await;
+    let keys = fleet.done("/api/v1/keys/roll", json!({ "seconds": 600 })).await;
     // It signs at once, and nodes require signatures later.
     let first = signs(&fleet).expect("it signs");
     assert_eq!((states(&keys), told(&fleet)), (vec![(first.as_str(), "signs")], 0));
     let (status, answer) = fleet.post("/api/v1/keys/roll", json!({})).await;
     assert_eq!(status, StatusCode::CONFLICT, "{answer}");
+    nodes_are_told_in_two_seconds(&fleet).await;
     eventually(|| (told(&fleet) == 1).then_some(())).await;
 
     let (status, answer) = fleet.post("/api/v1/keys/roll", json!({ "seconds": 9 })).await;
