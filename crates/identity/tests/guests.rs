@@ -66,7 +66,7 @@ impl Door {
         let name = ServerName::try_from("localhost").unwrap();
         let client = ClientConnection::new(Arc::new(config), name).unwrap();
         let socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut stream = StreamOwned::new(client, socket);
         stream.write_all(b"GET /who HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         let mut text = String::new();
@@ -77,14 +77,15 @@ impl Door {
 
     fn silent(&self) -> TcpStream {
         let socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         socket
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn who_says_nothing_is_closed_and_holds_up_nobody() {
-    let bounds = AcceptBounds { handshake_max: Duration::from_secs(1), ..guest_bounds() };
+    // The viewer's own handshake has to fit in, which depends on the machine.
+    let bounds = AcceptBounds { handshake_max: Duration::from_secs(5), ..guest_bounds() };
     let door = Door::open(bounds).await;
     let mut silent: Vec<_> = (0..100).map(|_| door.silent()).collect();
     assert!(door.ask().ends_with("127.0.0.1 false"), "{}", door.ask());
@@ -93,7 +94,7 @@ async fn who_says_nothing_is_closed_and_holds_up_nobody() {
     }
     // Each is counted just after it is closed.
     let counted = || door.refusals.count(RefusalReason::HandshakeSlow);
-    for _ in 0..500 {
+    for _ in 0..3000 {
         if counted() == 100 {
             break;
         }

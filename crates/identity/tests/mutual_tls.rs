@@ -123,10 +123,13 @@ async fn ask(stream: &mut TlsStream<TcpStream>) -> std::io::Result<String> {
     body.ok_or_else(|| std::io::Error::other(format!("no answer: {text:?}")))
 }
 
+/// The time limit for steps that take a moment on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// Waits until `holds`, or for as long as things may take on a busy machine.
 async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(60) {
+    while begin.elapsed() < PATIENCE {
         if holds() {
             return true;
         }
@@ -208,14 +211,17 @@ async fn a_certificate_that_expires_meanwhile_ends_its_connection() {
         let Ok(mut stream) = gateway.connect(client_config(&short).unwrap()).await else {
             continue;
         };
-        if let Ok(who) = ask(&mut stream).await {
-            assert!(who.starts_with("node-1"), "{who}");
-            answered = Some(stream);
-            break;
+        match ask(&mut stream).await {
+            Ok(who) if who.starts_with("node-1") => {
+                answered = Some(stream);
+                break;
+            }
+            Ok(who) => assert_eq!(who, "expired"),
+            Err(_) => {}
         }
     }
     let mut stream = answered.expect("a request takes less than half a minute");
-    let ended = tokio::time::timeout(Duration::from_secs(60), stream.read_u8()).await;
+    let ended = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
     assert!(ended.expect("it ends").is_err());
     assert!(gateway.refusals.count(RefusalReason::Expired) >= 1);
 }
@@ -227,11 +233,23 @@ async fn a_revoked_node_is_cut_off_at_once_and_told_why_if_it_comes_back() {
     let mut stream = gateway.connect(client_config(&own).unwrap()).await.unwrap();
     assert!(ask(&mut stream).await.unwrap().starts_with("node-1"));
     gateway.says.revoke();
-    let ended = tokio::time::timeout(Duration::from_secs(60), stream.read_u8()).await;
+    let ended = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
     assert!(ended.expect("it ends").is_err());
-    assert_eq!(gateway.ask(client_config(&own).unwrap()).await.unwrap(), "revoked");
+    assert_eq!(refusal(&gateway, &own).await, "revoked");
     let unknown = gateway.node("stranger", NODE_LIFETIME, now());
-    assert_eq!(gateway.ask(client_config(&unknown).unwrap()).await.unwrap(), "unknown_node");
+    assert_eq!(refusal(&gateway, &unknown).await, "unknown_node");
+}
+
+/// The answer to a node that may not stay. Twice a second, the gateway closes the connections of such nodes, and perhaps this one before it has
+/// answered.
+async fn refusal(gateway: &Gateway, node: &Credentials) -> String {
+    let ends = Instant::now() + PATIENCE;
+    loop {
+        match gateway.ask(client_config(node).unwrap()).await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(Instant::now() < ends, "{error}"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -240,8 +258,9 @@ async fn a_nodes_certificate_does_not_make_a_gateway() {
     let thief = gateway.node("node-1", NODE_LIFETIME, now());
     let state = tempfile::tempdir().unwrap();
     thief.keep(state.path()).unwrap();
-    // A server with a node's certificate, at an address where nodes expect a gateway.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // A server with a node's certificate, at an address where nodes expect a gateway. No other test binds ports of this address, so none takes
+    // the port before openssl does.
+    let listener = std::net::TcpListener::bind("127.43.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     let file = |name: &str| state.path().join(name);
@@ -259,8 +278,8 @@ async fn a_nodes_certificate_does_not_make_a_gateway() {
         .spawn()
         .unwrap();
     let victim = gateway.node("node-2", NODE_LIFETIME, now());
-    let mut outcome = None;
-    for _ in 0..100 {
+    let (mut outcome, begin) = (None, Instant::now());
+    while begin.elapsed() < PATIENCE {
         if let Ok(stream) = TcpStream::connect(address).await {
             let config = Arc::new(client_config(&victim).unwrap());
             let dialled = ServerName::from(address.ip());
@@ -278,7 +297,8 @@ async fn a_nodes_certificate_does_not_make_a_gateway() {
 #[tokio::test]
 async fn a_peer_that_says_nothing_does_not_hold_up_others() {
     let bounds = AcceptBounds {
-        handshake_max: Duration::from_millis(300),
+        // The node's own handshake has to fit in, which depends on the machine.
+        handshake_max: Duration::from_secs(5),
         handshake_min: Duration::ZERO,
         handshakes_max: 4,
         ..AcceptBounds::default()
@@ -305,7 +325,8 @@ async fn strangers_of_one_source_have_a_few_connections_and_little_time() {
     let bounds = AcceptBounds {
         strangers_per_source_max: 3,
         handshake_min: Duration::ZERO,
-        stranger_max: Duration::from_millis(600),
+        // Four handshakes have to fit in, which depends on the machine.
+        stranger_max: Duration::from_secs(5),
         ..AcceptBounds::default()
     };
     let gateway = Gateway::start(bounds).await;
@@ -317,11 +338,11 @@ async fn strangers_of_one_source_have_a_few_connections_and_little_time() {
     // The oldest is dropped for a fourth.
     let config = joining_config(gateway.authority.fingerprint()).unwrap();
     strangers.push(gateway.connect(config.clone()).await.unwrap());
-    let oldest = tokio::time::timeout(Duration::from_secs(5), strangers[0].read_u8()).await;
+    let oldest = tokio::time::timeout(PATIENCE, strangers[0].read_u8()).await;
     assert!(oldest.expect("it is closed").is_err());
     assert_eq!(gateway.counts.count(ListenerRefusal::GaveWay), 1);
     for mut stream in strangers {
-        let ended = tokio::time::timeout(Duration::from_secs(60), stream.read_u8()).await;
+        let ended = tokio::time::timeout(PATIENCE, stream.read_u8()).await;
         assert!(ended.expect("a stranger's time runs out").is_err());
     }
     assert_eq!(gateway.ask(config).await.unwrap(), "no_certificate");
