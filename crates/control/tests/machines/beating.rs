@@ -151,7 +151,8 @@ async fn a_box_joins_beats_and_gets_all_that_is_news() {
     assert!(eventually(|| own.noted(|noted| noted.copy_keys.len() == 1)).await);
     own.noted(|noted| {
         assert_eq!((noted.desired.len(), noted.keys.len()), (1, 1));
-        assert!(noted.answers.iter().all(|(_, _, ahead)| ahead.abs() < 1000));
+        // A slow answer makes it less precise, by half of the time that it takes.
+        assert!(noted.answers.iter().all(|(_, _, ahead)| ahead.abs() < 10_000));
         assert_eq!(noted.answers[0].0, gateway.url);
     });
     assert!(
@@ -188,8 +189,8 @@ async fn joining_says_why_it_failed_and_may_be_tried_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_renews_itself_and_the_node_never_falls_silent() {
-    // Thirty days are compressed into six seconds: the certificate is renewed after four.
-    let gateway = Gateway::start(Duration::from_secs(6)).await;
+    // Thirty days are compressed into 24 seconds: the certificate is renewed after 16, and a machine that stops for some seconds is still in time.
+    let gateway = Gateway::start(Duration::from_secs(24)).await;
     let token = gateway.invite(None, 60, 0).await;
     let folder = tempfile::tempdir().unwrap();
     let here = gateway.here();

@@ -17,6 +17,7 @@ use fullbore_control::store::records::{
     InviteRecord, NodeRecord, Revoked, StoreRecord, load, load_all,
 };
 use fullbore_control::store::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
+use fullbore_tests::PATIENCE;
 use identity::{
     AcceptBounds, Authority, Credentials, InvitationToken, NodeKey, RefusalLog, RefusalReason,
     client_config, joining_config,
@@ -52,7 +53,7 @@ pub(crate) fn now() -> u64 {
 /// Waits until `holds`, or for as long as things may take on a busy machine.
 pub(crate) async fn eventually(mut holds: impl FnMut() -> bool) -> bool {
     let begin = Instant::now();
-    while begin.elapsed() < fullbore_tests::PATIENCE {
+    while begin.elapsed() < PATIENCE {
         if holds() {
             return true;
         }
@@ -360,12 +361,40 @@ pub(crate) fn asking(token: &InvitationToken, node: &str, key: &NodeKey) -> Join
     }
 }
 
+/// The most requests that a rate limit has admitted since `begin`, however long they took.
+pub(crate) fn admitted_max(begin: Instant, at_once: u64, per_second: u64) -> u64 {
+    at_once + per_second * (begin.elapsed().as_secs() + 1)
+}
+
 /// The status, and the reason in the body.
 pub(crate) async fn refused(response: Response) -> (u16, String) {
+    try_refused(response).await.unwrap()
+}
+
+async fn try_refused(response: Response) -> reqwest::Result<(u16, String)> {
     let status = response.status().as_u16();
-    let told: HashMap<String, serde_json::Value> = response.json().await.unwrap();
+    let told: HashMap<String, serde_json::Value> = response.json().await?;
     assert!(!told["error"].as_str().unwrap().is_empty());
-    (status, told["reason"].as_str().unwrap().to_owned())
+    Ok((status, told["reason"].as_str().unwrap().to_owned()))
+}
+
+/// The refusal of a request from a node that may not stay. Twice a second, the gateway closes the connections of such nodes, and perhaps this one
+/// before it has answered.
+pub(crate) async fn refused_at_last<F>(ask: impl Fn() -> F) -> (u16, String)
+where
+    F: Future<Output = reqwest::Result<Response>>,
+{
+    let ends = Instant::now() + PATIENCE;
+    loop {
+        let refused = match ask().await {
+            Ok(response) => try_refused(response).await,
+            Err(error) => Err(error),
+        };
+        match refused {
+            Ok(refused) => return refused,
+            Err(error) => assert!(Instant::now() < ends, "{error}"),
+        }
+    }
 }
 
 pub(crate) fn is(status: u16, reason: RefusalReason) -> (u16, String) {

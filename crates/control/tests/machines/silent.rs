@@ -1,5 +1,6 @@
 //! Nodes that fall silent at once, and a real agent's reports on them when its gateway asks.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use identity::{Credentials, NODE_LIFETIME};
 use node::BoxState;
 use node::beating::{self, BeatingOptions};
 use node::joining::{Wish, join};
+use tokio::net::TcpSocket;
 
 use crate::gateway::{Gateway, name};
 use crate::speaking::beat;
@@ -66,11 +68,15 @@ impl BoxState for Neighbour {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_node_that_others_do_not_reach_is_lost_and_those_that_they_reach_stay() {
     let gateway = Gateway::start(NODE_LIFETIME).await;
-    let listeners = ["127.0.0.1:0"; 3].map(|any| std::net::TcpListener::bind(any).unwrap());
-    let port = |at: usize| listeners[at].local_addr().unwrap().port();
-    let ports = vec![(name("n2"), port(0)), (name("n3"), port(1)), (name("n4"), port(2))];
-    let [_n2, _n3, n4] = listeners;
-    drop(n4);
+    let [n2, n3] = ["127.0.0.1:0"; 2].map(|any| std::net::TcpListener::bind(any).unwrap());
+    // It refuses connections, and keeps its port from others.
+    let n4 = TcpSocket::new_v4().unwrap();
+    n4.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let addresses = [n2.local_addr(), n3.local_addr(), n4.local_addr()];
+    let port = |(node, address): (&str, std::io::Result<SocketAddr>)| {
+        (name(node), address.unwrap().port())
+    };
+    let ports = ["n2", "n3", "n4"].into_iter().zip(addresses).map(port).collect();
     for node in ["n2", "n3", "n4"] {
         gateway.node(node).await;
         gateway.live.handle_heartbeat(&name(node), beat(node, 1), gateway.now()).unwrap();

@@ -9,6 +9,7 @@ use futures_util::{StreamExt, stream};
 use identity::{NODE_LIFETIME, RefusalReason};
 use reqwest::header::CONTENT_LENGTH;
 use reqwest::{Body, Client, Response};
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::gateway::{Gateway, is, name, refused};
@@ -24,21 +25,27 @@ fn inventory(node: &str, count: usize) -> Vec<u8> {
 }
 
 /// Sends the beginning of a large inventory, but never the rest.
-fn trickle(client: &Client, gateway: &Gateway) {
+fn trickle(client: &Client, gateway: &Gateway) -> JoinHandle<reqwest::Result<Response>> {
     let url = format!("{}/machine/v1/inventory", gateway.url);
     let begin = stream::once(ready(Ok::<_, io::Error>(vec![b' '; 1000])));
     let body = Body::wrap_stream(begin.chain(stream::pending()));
-    tokio::spawn(client.put(url).header(CONTENT_LENGTH, 1 << 20).body(body).send());
+    tokio::spawn(client.put(url).header(CONTENT_LENGTH, 1 << 20).body(body).send())
 }
 
-/// Waits until a second large body of the same node is refused, because the first is still being read.
-async fn has_its_turn(client: &Client, gateway: &Gateway) {
-    for _ in 0..30 {
+/// Sends a large body slowly, until another one of the same node is refused, because the first is still being read.
+async fn send_slowly(client: &Client, gateway: &Gateway) {
+    let mut slow = trickle(client, gateway);
+    for _ in 0..200 {
+        // It was refused itself, if it came while the other one was read.
+        if slow.is_finished() {
+            slow = trickle(client, gateway);
+        }
         let (status, reason) = refused(put(client, gateway, vec![b' '; 70 << 10]).await).await;
         if (status, &*reason) == (503, RefusalReason::Unavailable.as_str()) {
             return;
         }
         assert_eq!((status, reason), is(400, RefusalReason::Malformed));
+        // sleeps: between two tries, within the node's rate limit
         sleep(Duration::from_millis(300)).await;
     }
     panic!("the slow body is not read");
@@ -50,8 +57,7 @@ async fn a_node_that_sends_slowly_takes_its_own_turn_and_no_other_nodes() {
     for at in 1..=7 {
         let slow = format!("slow-{at}");
         let (_, client) = gateway.node(&slow).await;
-        trickle(&client, &gateway);
-        has_its_turn(&client, &gateway).await;
+        send_slowly(&client, &gateway).await;
         // Small bodies of the same node need no permit.
         assert_eq!(put(&client, &gateway, inventory(&slow, 1)).await.status(), 204);
     }

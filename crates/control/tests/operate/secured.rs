@@ -41,7 +41,7 @@ impl Answer {
 
 fn curl(ca: &Path, words: &[&str]) -> Answer {
     let mut command = tool::command("curl");
-    command.args(["-sS", "--max-time", "20", "-w", "\n%{http_code} %{http_version}", "--cacert"]);
+    command.args(["-sS", "--max-time", "60", "-w", "\n%{http_code} %{http_version}", "--cacert"]);
     let ran = tool::run(command.arg(ca).args(words));
     let text = ran.text();
     let (body, last) = text.rsplit_once('\n').unwrap_or_default();
