@@ -164,22 +164,25 @@ async fn two_who_change_one_thing_lose_nothing((one, other): &Two) {
     assert_eq!(value(one, "number").await.as_deref(), Some("50"));
 }
 
+/// Seconds of leases that last however slow the machine is.
+const LONG: u32 = 600;
+
 async fn a_lease_has_one_owner((one, other): &Two) {
-    let term = one.lease("leader", "one", 30).await.expect("it answers").expect("nobody has it");
+    let term = one.lease("leader", "one", LONG).await.expect("it answers").expect("nobody has it");
     assert_eq!(value(other, "leader").await.as_deref(), Some("one"));
-    assert_eq!(other.lease("leader", "other", 30).await, Ok(None));
+    assert_eq!(other.lease("leader", "other", LONG).await, Ok(None));
     let before = one.revision().await;
     assert_eq!(before, Ok(term), "taking it is a change: gateways see who leads");
-    assert_eq!(one.lease("leader", "one", 30).await, Ok(Some(term)));
+    assert_eq!(one.lease("leader", "one", LONG).await, Ok(Some(term)));
     assert_eq!(one.revision().await, before, "renewing it changes nothing");
     let fence = [Check::At("leader".to_owned(), term)];
     one.commit(&fence, &[put("plan", "one's")]).await.expect("it leads");
     // One resigns: the other leads at once, and a late write of the first as leader is refused.
     one.commit(&fence, &[delete("leader")]).await.expect("it leads");
-    let next = other.lease("leader", "other", 30).await.expect("it answers").expect("it is free");
+    let next = other.lease("leader", "other", LONG).await.expect("it answers").expect("it is free");
     assert!(next > term);
     assert_eq!(one.commit(&fence, &[put("plan", "late")]).await, Err(StoreError::Conflict));
-    assert_eq!(one.lease("leader", "one", 30).await, Ok(None));
+    assert_eq!(one.lease("leader", "one", LONG).await, Ok(None));
     let fence = [Check::At("leader".to_owned(), next)];
     other.commit(&fence, &[delete("leader")]).await.expect("it leads");
 }
@@ -190,7 +193,7 @@ async fn an_ended_lease_is_taken_by_another((one, other): &Two) {
     let ends = tokio::time::Instant::now() + Duration::from_secs(60);
     let next = loop {
         assert!(tokio::time::Instant::now() < ends, "it never ends");
-        if let Some(next) = other.lease("short", "other", 2).await.expect("it answers") {
+        if let Some(next) = other.lease("short", "other", LONG).await.expect("it answers") {
             break next;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -199,11 +202,13 @@ async fn an_ended_lease_is_taken_by_another((one, other): &Two) {
     assert_eq!(one.lease("short", "one", 2).await, Ok(None));
     let stale = Check::At("short".to_owned(), term);
     assert_eq!(one.commit(&[stale], &[put("plan", "late")]).await, Err(StoreError::Conflict));
-    while value(one, "short").await.is_some() {
+    let ends = tokio::time::Instant::now() + Duration::from_secs(60);
+    other.lease("brief", "other", 2).await.expect("it answers").expect("nobody has it");
+    while value(one, "brief").await.is_some() {
         assert!(tokio::time::Instant::now() < ends, "nobody renews it, and it is still seen");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    one.commit(&[absent("short")], &[put("plan", "free")]).await.expect("it has ended");
+    one.commit(&[absent("brief")], &[put("plan", "free")]).await.expect("it has ended");
 }
 
 /// Random commits on an engine and on a map in memory: both end with the same entries.

@@ -1,7 +1,6 @@
 //! The store in etcd: three real members on loopback, some of which die.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use fullbore_control::store::{Engine, EtcdStore, StoreError};
 use fullbore_tests::Etcd;
+use tokio::net::TcpSocket;
 
 use crate::conformance::{self, put, value};
 use crate::forgetting;
@@ -87,6 +87,17 @@ async fn a_list_of_many_pages_is_whole() {
     assert_eq!((list.len(), keys.len()), (2500, 2500));
 }
 
+/// Waits until this member has applied a change. Without a quorum, it never learns that a change in its log was committed.
+async fn has(etcd: &Cluster, member: usize, key: &str) {
+    let address = format!("etcd://{}/test/fleet", etcd.hosts()[member]);
+    let only = EtcdStore::open(&address).expect("an address");
+    let ends = Instant::now() + Duration::from_secs(60);
+    while !matches!(only.get(key).await, Ok(Some(_))) {
+        assert!(Instant::now() < ends, "member {member} lacks {key}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Commits repeatedly until one commit succeeds.
 async fn change_again(store: &Arc<dyn Engine>, key: &str) {
     let ends = Instant::now() + Duration::from_secs(60);
@@ -111,6 +122,7 @@ async fn etcds_leader_dies_then_its_quorum_and_all_comes_back() {
     change_again(&store, "node/b").await;
 
     let second = (leader + 1) % 3;
+    has(&etcd, (leader + 2) % 3, "node/b").await;
     etcd.kill(second);
     let error = store.commit(&[], &[put("node/a", "lost")]).await.expect_err("no quorum");
     assert!(
@@ -140,9 +152,10 @@ async fn etcds_leader_dies_then_its_quorum_and_all_comes_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_etcd_is_told_so() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = listener.local_addr().expect("its address").port();
-    drop(listener);
+    // It refuses connections, and keeps its port from others.
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let port = socket.local_addr().expect("its address").port();
     let store = EtcdStore::open(&format!("etcd://127.0.0.1:{port}")).expect("an address");
     let error = store.get("fleet").await.expect_err("nobody there").to_string();
     assert!(error.contains(&port.to_string()) && error.contains("refused"), "{error}");
