@@ -362,7 +362,8 @@ fn a_disk_that_fills_up_in_the_middle_keeps_what_has_arrived() {
     let title = folders.publish("film", &film(21));
     let Some(_disk) = SmallDisk::mount(&folders.library(), 20 << 10) else { return };
     let mut options = folders.options();
-    options.copy_bytes_per_second = 4 << 20;
+    // A block in four seconds: the disk has to be full before the second one, on a machine that stops for a while.
+    options.copy_bytes_per_second = 1 << 20;
     let one = folders.open_with(options).start();
     one.desire(&[&title], &[]);
     until("the copy to begin", || folders.arriving("film").join("title.json").exists());

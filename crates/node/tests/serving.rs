@@ -15,7 +15,7 @@ use std::time::Duration;
 use fleet::{Condition, Desired};
 use folders::{BLOCK, Folders, film, flip};
 use fullbore_node::{Agent, AgentOptions, BoxState};
-use fullbore_tests::{FILM, Plain, eventually, until};
+use fullbore_tests::{FILM, Plain, within};
 use peers::Peers;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -44,6 +44,18 @@ fn options(root: &Path) -> AgentOptions {
         program: fullbore_tests::program().to_owned(),
         serve_flags: flags.split(' ').map(str::to_owned).collect(),
     }
+}
+
+/// Once a box has viewers, its agent copies and verifies at idle priority: only while no other program wants the processors. Beside a compiler,
+/// what takes a second otherwise may take minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, what, ask)
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    eventually(what, || holds().then_some(()));
 }
 
 /// An agent that stops at the end of the test, together with its server.

@@ -80,10 +80,11 @@ mod tests {
     async fn a_node_is_reached_if_its_server_takes_connections() {
         let name = |text: &str| text.parse::<Name>().expect("a name");
         let there = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let of = |listener: &tokio::net::TcpListener| listener.local_addr().unwrap().port();
-        let (there_port, gone_port) = (of(&there), of(&gone));
-        drop(gone);
+        // It refuses connections, and keeps its port from others.
+        let gone = tokio::net::TcpSocket::new_v4().unwrap();
+        gone.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let there_port = there.local_addr().unwrap().port();
+        let gone_port = gone.local_addr().unwrap().port();
         let mut seen = see(vec![
             (name("n1"), ("127.0.0.1".to_owned(), there_port)),
             (name("n2"), ("127.0.0.1".to_owned(), gone_port)),
