@@ -271,6 +271,9 @@ pub(crate) fn logged(text: &str) -> usize {
     LOG.lock().expect("no panic in it").iter().filter(|line| line.contains(text)).count()
 }
 
+/// Descriptors for all connections that tests of this program have open at the same time, at both ends.
+pub(crate) const DESCRIPTORS: usize = 4000;
+
 async fn bind() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").await.expect("a free port")
 }

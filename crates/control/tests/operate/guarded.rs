@@ -5,13 +5,14 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
+use fullbore_tests::may_open;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::fleet::{Running, folder};
+use crate::fleet::{DESCRIPTORS, Running, folder};
 
 /// Timeout of every step: it detects hanging tests, not slow machines.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -109,6 +110,9 @@ async fn heads_are_refused_as_rfc_9112_says_at_any_listener() {
 /// Takes ten seconds, the timeout of a head.
 #[tokio::test(flavor = "multi_thread")]
 async fn half_sent_heads_end_on_plain_listeners_and_operators_are_answered_meanwhile() {
+    if !may_open(DESCRIPTORS) {
+        return;
+    }
     let folder = folder();
     let fleet = Running::start(folder.path()).await;
     let mut halves = Vec::new();

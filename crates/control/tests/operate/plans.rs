@@ -61,11 +61,10 @@ async fn a_plan_says_what_would_move_and_how_much_would_be_watched_nearby() {
     tell(&fleet, "n1", 1, 10_000_000);
     tell(&fleet, "n2", 1, 30_000_000);
     let plan = fleet.get("/api/v1/plan?moves=1").await;
-    assert_eq!(
-        (&plan["near_before_permille"], &plan["near_after_permille"]),
-        (&json!(250), &json!(1000)),
-        "{plan}"
-    );
+    // A quarter, or a little less: both figures are rounded, and they decay by the second.
+    let near = plan["near_before_permille"].as_u64().expect("a number");
+    assert!((249..=250).contains(&near), "{plan}");
+    assert_eq!(plan["near_after_permille"], json!(1000), "{plan}");
     let regions: Vec<_> =
         plan["regions"].as_array().expect("a list").iter().map(|one| &one["region"]).collect();
     assert_eq!(regions, ["north", "south"]);

@@ -9,11 +9,11 @@ use std::time::Duration;
 use crypt::Certificates;
 use fullbore_control::Transport;
 use fullbore_control::store::FolderStore;
-use fullbore_tests::{Said, tool};
+use fullbore_tests::{Said, may_open, tool};
 use identity::{NODE_LIFETIME, NodeKey, OperatorAuthority, RefusalReason, SigningRequest};
 use serde_json::{Value, json};
 
-use crate::fleet::{Running, eventually, folder, name};
+use crate::fleet::{DESCRIPTORS, Running, eventually, folder, name};
 use crate::pki::{Ca, Pair};
 
 /// A gateway with TLS at both listeners, and the authorities of the gateway and its operators.
@@ -222,7 +222,7 @@ fn node_called(fleet: &Secured, operator: &str, folder: &Path) -> Pair {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_http_and_silence_at_a_tls_port_end_clearly_and_hold_up_nobody() {
-    if !tool::are_here(&[("curl", "curl")]) {
+    if !tool::are_here(&[("curl", "curl")]) || !may_open(DESCRIPTORS) {
         return;
     }
     let folder = folder();

@@ -1,8 +1,8 @@
 //! slowhttptest's four modes against all listeners of a gateway at once, while viewers, machines and operators are still served.
 
-use fullbore_tests::{SlowAttack, tool};
+use fullbore_tests::{SlowAttack, may_open, tool};
 
-use crate::fleet::{Running, folder};
+use crate::fleet::{DESCRIPTORS, Running, folder};
 
 /// The response status, if there is one within curl's timeout. The client has its own address.
 fn status(url: &str) -> String {
@@ -14,7 +14,8 @@ fn status(url: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn slow_clients_keep_nobody_out_of_any_listener() {
-    if !tool::are_here(&[("slowhttptest", "slowhttptest"), ("curl", "curl")]) {
+    let tools = [("slowhttptest", "slowhttptest"), ("curl", "curl")];
+    if !tool::are_here(&tools) || !may_open(DESCRIPTORS) {
         return;
     }
     let folder = folder();
