@@ -226,7 +226,7 @@ async fn a_lost_fleet_comes_back_into_an_empty_etcd() {
     let Some(etcd) = Cluster::start(1) else { return };
     let folder = tempdir().expect("a folder");
     let objects = objects(folder.path());
-    all_comes_back(Fleet { engine: etcd.store(), objects, folder }).await;
+    all_comes_back(Fleet { engine: etcd.patient_store(), objects, folder }).await;
 }
 
 #[tokio::test]

@@ -122,5 +122,5 @@ async fn gateways_on_a_folder_lead_one_at_a_time() {
 #[tokio::test(flavor = "multi_thread")]
 async fn gateways_on_etcd_lead_one_at_a_time() {
     let Some(etcd) = Cluster::start(1) else { return };
-    one_after_the_other(etcd.store(), etcd.store()).await;
+    one_after_the_other(etcd.patient_store(), etcd.patient_store()).await;
 }

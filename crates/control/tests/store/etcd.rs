@@ -12,6 +12,7 @@ use tokio::net::TcpSocket;
 
 use crate::conformance::{self, put, value};
 use crate::forgetting;
+use crate::patient::Patient;
 
 /// Members of one etcd, stopped on drop.
 pub(crate) struct Cluster(Etcd);
@@ -56,27 +57,32 @@ impl Cluster {
     pub(crate) fn store(&self) -> Arc<dyn Engine> {
         Arc::new(EtcdStore::open(&self.address()).expect("an address"))
     }
+
+    /// For tests in which no member dies.
+    pub(crate) fn patient_store(&self) -> Arc<dyn Engine> {
+        Arc::new(Patient(EtcdStore::open(&self.address()).expect("an address")))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn etcd_does_what_every_engine_promises() {
     let Some(etcd) = Cluster::start(1) else { return };
-    conformance::all((etcd.store(), etcd.store())).await;
-    conformance::behaves_like_a_map(&etcd.store(), 100).await;
+    conformance::all((etcd.patient_store(), etcd.patient_store())).await;
+    conformance::behaves_like_a_map(&etcd.patient_store(), 100).await;
     // Other fleets in the same etcd are neither seen nor counted.
     let address = etcd.address().replace("/test/fleet", "/test/fleet2");
-    let other: Arc<dyn Engine> = Arc::new(EtcdStore::open(&address).expect("an address"));
+    let other: Arc<dyn Engine> = Arc::new(Patient(EtcdStore::open(&address).expect("an address")));
     forgetting::all(&other).await;
-    let before = etcd.store().revision().await;
+    let before = etcd.patient_store().revision().await;
     other.commit(&[], &[put("node/a", "other")]).await.expect("made");
-    assert_eq!(value(&etcd.store(), "node/a").await, None);
-    assert_eq!(etcd.store().revision().await, before);
+    assert_eq!(value(&etcd.patient_store(), "node/a").await, None);
+    assert_eq!(etcd.patient_store().revision().await, before);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_of_many_pages_is_whole() {
     let Some(etcd) = Cluster::start(1) else { return };
-    let store = etcd.store();
+    let store = etcd.patient_store();
     for hundred in 0..25 {
         let writes: Vec<_> =
             (0..100).map(|at| put(&format!("title/{:04}", hundred * 100 + at), "x")).collect();

@@ -7,6 +7,7 @@ mod etcd;
 mod folder;
 mod forgetting;
 mod objects;
+mod patient;
 mod restored;
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 #[path = "../../../s3/tests/s3_server/mod.rs"]
