@@ -266,14 +266,18 @@ mod tests {
         run(async {
             let threads = Threads::new("blocking", 1).unwrap();
             let (send, receive) = mpsc::channel();
+            let (release, released) = mpsc::channel::<()>();
             {
-                let mut call = std::pin::pin!(threads.run(move || send.send(5)));
+                // Its thread may be quicker than this one, so the call waits until its future is gone.
+                let call = move || released.recv().is_ok() && send.send(5).is_ok();
+                let mut call = std::pin::pin!(threads.run(call));
                 poll_fn(|context| {
                     assert!(call.as_mut().poll(context).is_pending());
                     Poll::Ready(())
                 })
                 .await;
             }
+            release.send(()).unwrap();
             assert_eq!(threads.run(|| 6).await.unwrap(), 6, "what came later is made after it");
             assert_eq!(receive.try_recv(), Ok(5));
         });

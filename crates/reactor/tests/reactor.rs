@@ -1,8 +1,8 @@
 //! The reactor against a real kernel: operations, cancellation, timers, accept, the pool.
 
 use fullbore_reactor::{
-    Buffer, Fd, Pool, PoolOptions, Reactor, RingOptions, now, op, remote, sleep, spawn, tasks_live,
-    tasks_panicked, timeout_at, yield_now,
+    Buffer, Fd, Pool, PoolOptions, Reactor, RingOptions, now, op, remote, sleep, sleep_until,
+    spawn, tasks_live, tasks_panicked, timeout_at, yield_now,
 };
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
@@ -311,23 +311,38 @@ fn a_dropped_open_leaves_no_descriptor_open() {
     assert_eq!(open(), 0);
 }
 
+/// The order in which three tasks wake whose deadlines are `step` apart. `None` if the first deadline passed before all of them waited.
+async fn order_of_waking(step: Duration) -> Option<Vec<u32>> {
+    let order = Rc::new(RefCell::new(Vec::new()));
+    let start = Instant::now();
+    for number in [3, 1, 2] {
+        let order = Rc::clone(&order);
+        spawn(async move {
+            sleep_until(start + step * number).await;
+            order.borrow_mut().push(number);
+        });
+    }
+    yield_now().await;
+    let all_wait = Instant::now() < start + step;
+    while tasks_live() > 1 {
+        sleep(Duration::from_millis(1)).await;
+    }
+    all_wait.then(|| order.take())
+}
+
 #[test]
 fn timers_fire_in_the_order_of_their_deadlines() {
-    let order = Rc::new(RefCell::new(Vec::new()));
-    let seen = Rc::clone(&order);
-    reactor()
-        .run(async move {
-            for milliseconds in [30u64, 10, 20] {
-                let order = Rc::clone(&order);
-                spawn(async move {
-                    sleep(Duration::from_millis(milliseconds)).await;
-                    order.borrow_mut().push(milliseconds);
-                });
+    let order = reactor().run(async {
+        // A machine that stands still meanwhile shows nothing, so longer deadlines follow.
+        for milliseconds in [10, 100, 1000, 10_000] {
+            let order = order_of_waking(Duration::from_millis(milliseconds)).await;
+            if order.is_some() {
+                return order;
             }
-            sleep(Duration::from_millis(60)).await;
-        })
-        .unwrap();
-    assert_eq!(*seen.borrow(), [10, 20, 30]);
+        }
+        None
+    });
+    assert_eq!(order.unwrap(), Some(vec![1, 2, 3]));
 }
 
 #[test]
@@ -338,18 +353,24 @@ fn waiters_for_a_buffer_are_served_in_order_even_when_one_gives_up() {
         .run(async move {
             let pool = pool(1);
             let held = pool.take().await;
+            let gave_up = Rc::new(Cell::new(false));
             for number in 0..4 {
                 let (pool, order) = (pool.clone(), Rc::clone(&order));
+                let gives_up = Rc::clone(&gave_up);
                 spawn(async move {
-                    let patience = if number == 1 { 1 } else { 10_000 };
+                    let patience = if number == 1 { 1 } else { 60_000 };
                     let deadline = now() + Duration::from_millis(patience);
                     if let Ok(_buffer) = timeout_at(deadline, pool.take()).await {
                         order.borrow_mut().push(number);
                         yield_now().await;
+                    } else {
+                        gives_up.set(true);
                     }
                 });
             }
-            sleep(Duration::from_millis(10)).await;
+            while !gave_up.get() {
+                sleep(Duration::from_millis(1)).await;
+            }
             drop(held);
             while tasks_live() > 1 {
                 sleep(Duration::from_millis(1)).await;
@@ -381,11 +402,15 @@ fn who_waits_for_a_disk_leaves_buffers_for_who_does_not() {
                 let _buffer = waiting.take_spare(3).await;
                 told.set(true);
             });
-            sleep(Duration::from_millis(1)).await;
+            // It waits after its first turn.
+            yield_now().await;
             let mut other = pool.take().await;
             assert!(!got.get() && !pool.may_hold(&mut other, 4));
             drop(held);
-            sleep(Duration::from_millis(10)).await;
+            let deadline = now() + Duration::from_secs(60);
+            while !got.get() && now() < deadline {
+                yield_now().await;
+            }
             assert!(got.get() && pool.may_hold(&mut other, 4));
         })
         .unwrap();
@@ -408,7 +433,8 @@ fn a_disk_that_hangs_leaves_buffers_for_other_disks() {
                 let pool = pool.clone();
                 spawn(async move { drop(pool.take_spare(HUNG).await) });
             }
-            sleep(Duration::from_millis(1)).await;
+            // They wait after their first turn.
+            yield_now().await;
             assert!(pool.is_scarce_for(HUNG) && !pool.is_scarce_for(2));
             let other = [pool.take_spare(2).await, pool.take_spare(2).await];
             drop(other);
