@@ -4,7 +4,7 @@ use fullbore_disk::{File, Files, ReadError};
 use reactor::{Reactor, RingOptions};
 use std::fs::{self, FileTimes, OpenOptions, Permissions};
 use std::future::Future;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
@@ -35,10 +35,18 @@ fn can_hold(folder: &Path) -> bool {
     held.is_ok()
 }
 
-/// Before Linux 6.13 the filesystem's clock advances in steps of up to 10 ms; everything within one step has the same time.
-fn let_the_clock_move() {
-    // sleeps: the filesystem's clock has to move on, and further is as well
-    std::thread::sleep(Duration::from_millis(20));
+/// Waits until a change of the film leaves another time than its last one. Before Linux 6.13 the filesystem's clock advances in steps of up to 10 ms,
+/// and in longer ones if the machine stands still; everything within one step has the same time.
+fn let_the_clock_move(film: &Path) {
+    let changed = |path: &Path| {
+        let metadata = fs::metadata(path).unwrap();
+        (metadata.ctime(), metadata.ctime_nsec())
+    };
+    let (before, probe) = (changed(film), film.with_extension("clock"));
+    fullbore_tests::until("the filesystem's clock to move on", || {
+        fs::write(&probe, "x").unwrap();
+        changed(&probe) > before
+    });
 }
 
 /// Overwrites a file with other bytes, then restores its modification time.
@@ -74,7 +82,7 @@ fn a_file_overwritten_in_place_is_another_version_although_its_time_was_set_back
     let served = File::new(fs::File::open(folder.path().join("film")).unwrap().into()).unwrap();
     let before = served.stamp();
     served.check_unchanged().unwrap();
-    let_the_clock_move();
+    let_the_clock_move(&folder.path().join("film"));
     overwrite_and_set_back(&film);
     assert_eq!(served.check_unchanged(), Err(ReadError::Changed));
     let after = File::new(fs::File::open(folder.path().join("film")).unwrap().into()).unwrap();
@@ -97,7 +105,7 @@ fn what_changes_no_byte_of_a_file_that_is_held_still_disturbs_nobody() {
         let film = files.open(b"film").await.unwrap();
         for (what, keep_house) in HOUSEKEEPING {
             let before = film.stamp();
-            let_the_clock_move();
+            let_the_clock_move(&folder.path().join("film"));
             keep_house(&folder.path().join("film"));
             assert_eq!(film.check_unchanged(), Ok(()), "{what}");
             assert_ne!(film.stamp(), before, "{what}: its tag is that of the file as it is now");
@@ -120,7 +128,7 @@ fn any_change_of_a_file_that_cannot_be_held_still_makes_another_version() {
             let files = Files::new(folder.path(), 10).unwrap();
             let film = files.open(b"film").await.unwrap();
             assert_eq!(files.open_for_writing(), 1);
-            let_the_clock_move();
+            let_the_clock_move(&folder.path().join("film"));
             keep_house(&folder.path().join("film"));
             assert_eq!(film.check_unchanged(), Err(ReadError::Changed), "{what}");
             drop(writer);
@@ -155,6 +163,7 @@ fn who_wants_to_write_waits_for_the_server_to_see_it_and_not_for_viewers() {
             files.forget_recalled();
             film.check_unchanged().unwrap();
             let path = folder.path().join("film");
+            let_the_clock_move(&path);
             let writer = std::thread::spawn(move || {
                 overwrite_and_set_back(&OpenOptions::new().write(true).open(path).unwrap());
             });
