@@ -102,6 +102,8 @@ impl Wire {
                 other => panic!("{other:?}"),
             };
             self.far.receive(64, each).unwrap();
+            // On a busy machine the kernel may not take everything at once.
+            self.near.flush().unwrap();
             received.len() >= bytes
         });
         for reason in DropReason::ALL {

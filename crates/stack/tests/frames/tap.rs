@@ -204,7 +204,7 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
     assert_eq!(counted, expected.map(|(_, count)| count), "{:?}", interface.device.statistics());
 }
 
-/// Pings `address` and returns whether an answer arrived. An address of the kernel may take a moment to become usable.
+/// Pings `address` for a minute and returns whether an answer arrived. An address of the kernel may take a moment to become usable.
 pub(crate) fn is_answered(address: IpAddr) -> bool {
     use socket2::{Domain, Protocol, SockAddr, Socket, Type};
     let (domain, protocol, kinds) = match address {
@@ -219,7 +219,7 @@ pub(crate) fn is_answered(address: IpAddr) -> bool {
     sum.add(&ping);
     ping[2..4].copy_from_slice(&sum.checksum());
     let server = SockAddr::from(SocketAddr::new(address, 0));
-    (0..20).any(|_| {
+    (0..120).any(|_| {
         socket.send_to(&ping, &server).unwrap();
         let mut heard = [0; 128];
         while let Ok(bytes) = std::io::Read::read(&mut &socket, &mut heard) {
