@@ -3,7 +3,7 @@
 use crate::stream::{Stream, exchange, fetch_and_send, film};
 use fullbore_stack::checksum::Sum;
 use fullbore_stack::{DropReason, Interface, TapSetup};
-use fullbore_tests::Namespace;
+use fullbore_tests::{Namespace, eventually, until};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,17 @@ pub(crate) fn setup() -> TapSetup {
     }
 }
 
-pub(crate) fn open(namespace: &Namespace, setup: TapSetup) -> Interface {
-    let mut interfaces = namespace.inside(move || setup.open().unwrap());
+/// Opens a device. One with the same addresses that was just closed may still be there: while another test starts a program, the child has all
+/// descriptors of this process until its exec.
+pub(crate) fn open(namespace: &Namespace, setup: &TapSetup) -> Interface {
+    let mut interfaces =
+        eventually("the routes of the closed device to be gone", || {
+            match namespace.inside(|| setup.open()) {
+                Ok(interfaces) => Some(interfaces),
+                Err(error) if error.io().raw_os_error() == Some(libc::EEXIST) => None,
+                Err(error) => panic!("{error}"),
+            }
+        });
     assert_eq!(interfaces.len(), 1);
     interfaces.remove(0)
 }
@@ -42,7 +51,7 @@ fn films_go_both_ways(
     segment_bytes: u16,
 ) -> Vec<usize> {
     let each = |address: IpAddr| {
-        let interface = open(near, setup.clone());
+        let interface = open(near, setup);
         let local = SocketAddr::new(address, 443);
         let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
         let mut stream = Stream::accept(interface, local, segment_bytes);
@@ -83,7 +92,7 @@ fn jumbo_and_small_packets_go_through() {
     for (mtu_bytes, segment_bytes) in [(1280, 1208), (9000, 8928), (65_521, 60_000)] {
         let setup = TapSetup { mtu_bytes, ..setup() };
         let each = |address: IpAddr| {
-            let interface = open(&namespace, setup.clone());
+            let interface = open(&namespace, &setup);
             let local = SocketAddr::new(address, 443);
             let fetched = namespace.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
             let mut stream = Stream::accept(interface, local, segment_bytes);
@@ -119,7 +128,7 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
     // The kernel also reports what it cannot forward.
     near.ip("link set near mtu 1300");
     far.ip("link set far mtu 1300");
-    let interface = open(&near, setup.clone());
+    let interface = open(&near, &setup);
     let local = SocketAddr::new(ours()[1], 443);
     let fetched = far.start(move || fetch_and_send(local, FETCH_BYTES, SEND_BYTES));
     let mut stream = Stream::accept(interface, local, 1428);
@@ -132,7 +141,7 @@ fn the_kernel_forwards_to_viewers_elsewhere() {
 #[test]
 fn what_is_not_for_us_is_counted_and_pings_are_answered() {
     let Some(namespace) = Namespace::if_possible() else { return };
-    let mut interface = open(&namespace, setup());
+    let mut interface = open(&namespace, &setup());
     let waiting = namespace.start(|| {
         for address in ours() {
             let socket =
@@ -168,7 +177,7 @@ fn fragments_options_and_bad_checksums_end_in_their_counters() {
     let mut setup = setup();
     setup.addresses.truncate(1);
     setup.kernel_addresses.truncate(1);
-    let mut interface = open(&namespace, setup);
+    let mut interface = open(&namespace, &setup);
     let mut syn = [0; 20];
     syn[12..14].copy_from_slice(&[0x50, 2]);
     let packets = [
@@ -279,7 +288,7 @@ fn serve_all(mut interface: Interface, local: SocketAddr, are_done: &AtomicBool)
 fn a_name_that_is_taken_and_an_address_that_is_taken_are_refused_with_advice() {
     let Some(namespace) = Namespace::if_possible() else { return };
     let first = TapSetup { name: "one".to_owned(), ..setup() };
-    let _held = open(&namespace, first.clone());
+    let _held = open(&namespace, &first);
     let same_name = namespace.inside(move || first.open().err().unwrap().to_string());
     assert!(
         same_name.contains("TAP device one") && same_name.contains("another name"),
@@ -289,5 +298,5 @@ fn a_name_that_is_taken_and_an_address_that_is_taken_are_refused_with_advice() {
         TapSetup { kernel_addresses: Vec::new(), ..setup() }.open().err().unwrap().to_string()
     });
     assert!(same_address.contains("cannot route 198.51.100.1"), "{same_address}");
-    assert!(!namespace.ip("link").contains("fullbore0"), "the second device is gone again");
+    until("the second device to be gone again", || !namespace.ip("link").contains("fullbore0"));
 }

@@ -57,7 +57,7 @@ fn serve(interface: Interface, address: IpAddr, far: &Namespace) {
 fn a_tap_is_waited_for_in_the_ring_and_needs_no_privileges() {
     let Some(namespace) = Namespace::if_possible() else { return };
     for address in tap::ours() {
-        serve(tap::open(&namespace, tap::setup()), address, &namespace);
+        serve(tap::open(&namespace, &tap::setup()), address, &namespace);
     }
 }
 
