@@ -19,9 +19,10 @@ fn failure(server: Server) -> Failure {
 
 #[test]
 fn nobody_listens() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    drop(listener);
+    // A socket that has the port but does not listen, so that no other program can listen there meanwhile.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let address = socket.local_addr().unwrap().as_socket().unwrap();
     assert_eq!(run(fetch(endpoint(address, None), patient())), Err(Failure::Refused));
 }
 

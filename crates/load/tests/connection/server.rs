@@ -120,7 +120,7 @@ pub(crate) fn endpoint(address: SocketAddr, tls: Option<ClientTls>) -> ServerEnd
 
 /// Patient enough for a busy machine, but not without end.
 pub(crate) fn patient() -> ConnectionOptions {
-    ConnectionOptions { patience: Duration::from_secs(20), ..ConnectionOptions::default() }
+    ConnectionOptions { patience: Duration::from_secs(60), ..ConnectionOptions::default() }
 }
 
 pub(crate) fn run<T: 'static>(client: impl Future<Output = T> + 'static) -> T {
