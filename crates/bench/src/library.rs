@@ -209,9 +209,16 @@ mod tests {
     fn what_is_read_of_cold_files_is_found_when_they_are_evicted() {
         let scratch = tempfile::tempdir().unwrap();
         let library = Library::make(scratch.path(), 2, 2 << 20, &Interrupt::default()).unwrap();
-        let Some(before) = library.left_bytes(1).unwrap() else { return };
-        std::fs::read(library.path(1)).unwrap();
-        assert_eq!(library.left_bytes(1).unwrap(), Some(before + (1 << 20)));
+        let Some(mut before) = library.left_bytes(1).unwrap() else { return };
+        // Where memory is scarce, the kernel may evict pages by itself before they are counted, but not every time.
+        let mut found = Vec::new();
+        while found.len() < 20 && !found.contains(&(1 << 20)) {
+            std::fs::read(library.path(1)).unwrap();
+            let after = library.left_bytes(1).unwrap().unwrap();
+            found.push(after - before);
+            before = after;
+        }
+        assert_eq!(found.iter().max(), Some(&(1 << 20)), "{found:?}");
         assert_eq!(library.left_bytes(2).unwrap(), None, "all are hot");
     }
 

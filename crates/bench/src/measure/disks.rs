@@ -119,7 +119,7 @@ fn largest(folder: &Path, device: u64) -> Vec<(u64, PathBuf)> {
     found
 }
 
-/// Gb/s of all `disks` together, over `seconds`.
+/// Gb/s of all `disks` together, over `seconds`, or longer if a read of each thread takes longer.
 ///
 /// # Errors
 /// The first read that fails.
@@ -135,7 +135,8 @@ pub(crate) fn read(disks: &[&DiskFiles], seconds: f64) -> io::Result<f64> {
         let start = room.as_ptr().align_offset(ALIGNMENT);
         let window = &mut room[start..start + WINDOW_BYTES];
         let mut bytes = 0;
-        while began.elapsed() < length && !has_failed.load(Ordering::Relaxed) {
+        // At least one, so that there is a figure even if the threads start late.
+        loop {
             let (file, offset) = disk.window(cursor.fetch_add(1, Ordering::Relaxed));
             match pread(file, &mut *window, offset) {
                 // The file has become shorter meanwhile.
@@ -146,8 +147,10 @@ pub(crate) fn read(disks: &[&DiskFiles], seconds: f64) -> io::Result<f64> {
                     return Err(error.into());
                 }
             }
+            if began.elapsed() >= length || has_failed.load(Ordering::Relaxed) {
+                return Ok(bytes);
+            }
         }
-        Ok(bytes)
     };
     let bytes = thread::scope(|scope| {
         let mut threads = Vec::new();
