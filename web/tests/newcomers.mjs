@@ -19,8 +19,12 @@ export class Newcomers {
     this.film = `http://127.0.0.1:${port + 1}/watch?title=sample-${minutes}`;
     this.admin = `http://127.0.0.1:${port + 2}/`;
     this.#run = spawn("./run", ["fleet", this.folder], { env: environment, stdio: ["ignore", "pipe", "inherit"] });
+    let said = "";
     await new Promise((ready, failed) => {
-      this.#run.stdout.on("data", (said) => String(said).includes("ready ") && ready());
+      this.#run.stdout.on("data", (more) => {
+        said = (said + more).slice(-10_000); // a word may come in two parts
+        if (said.includes("ready ")) ready();
+      });
       this.#run.on("exit", (code) => failed(new Error(`the fleet ended with ${code}`)));
     });
     return this;

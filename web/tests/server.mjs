@@ -12,7 +12,7 @@ const PROGRAM = process.env.FULLBORE_PROGRAM;
 if (!PROGRAM) throw new Error("FULLBORE_PROGRAM names no program; run this by ./run pages");
 
 /** Long enough for a loaded machine; normally nothing takes this long. */
-const START_MS = 30_000;
+const START_MS = 90_000;
 
 /**
  * A port that is still free when a server comes back to it. A port that the kernel chooses would not be: while the server is away, the kernel gives

@@ -10,7 +10,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const OUT = process.env.FULLBORE_PAGES_OUT ?? "target/pages";
 
 /** How long to wait for an expected event; far longer than it normally takes. */
-export const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 90_000;
 
 const browsers = new Map();
 
@@ -182,24 +182,50 @@ export class Viewer {
     await this.network.send("Network.emulateNetworkConditions", { offline: false, latency: 0, downloadThroughput, uploadThroughput: -1 });
   }
 
+  /** Keeps the controls in sight during `does`. They hide when the mouse rests for three seconds, and a loaded machine may need longer than that. */
+  async withControls(does) {
+    const stirring = await this.page.evaluate(() => {
+      const stir = () => document.querySelector(".player").dispatchEvent(new PointerEvent("pointermove"));
+      stir();
+      return setInterval(stir, 500);
+    });
+    await does();
+    await this.page.evaluate((stirring) => clearInterval(stirring), stirring);
+  }
+
   /** Opens a menu and chooses: `choose("Settings", "Quality", "360p")`. */
   async choose(button, ...entries) {
     await this.page.mouse.move(640, 300);
     await this.page.mouse.move(642, 302);
-    await this.page.getByRole("button", { name: button, exact: true }).click();
-    for (const entry of entries) {
-      await this.page.locator(".menu:not([hidden]) [role^=menuitem]", { hasText: entry }).first().click();
-    }
+    await this.withControls(async () => {
+      await this.page.getByRole("button", { name: button, exact: true }).click();
+      for (const entry of entries) {
+        await this.page.locator(".menu:not([hidden]) [role^=menuitem]", { hasText: entry }).first().click();
+      }
+    });
   }
 
   async seek(share) {
+    await this.pointAt(share);
+    await this.page.mouse.down();
+    await this.page.mouse.up();
+  }
+
+  /** Moves the mouse to a share of the time bar. */
+  async pointAt(share) {
     await this.page.mouse.move(640, 300);
     await this.page.mouse.move(642, 302);
     const box = await this.page.locator(".timebar").boundingBox();
     await this.page.mouse.move(box.x + box.width * share - 3, box.y + box.height / 2);
     await this.page.mouse.move(box.x + box.width * share, box.y + box.height / 2);
-    await this.page.mouse.down();
-    await this.page.mouse.up();
+  }
+
+  /** Points at a share of the time bar until it shows a picture. Before the list of pictures is there, only the next move of the mouse shows one. */
+  async previews(share) {
+    for (const end = Date.now() + PATIENCE_MS; !(await this.page.locator(".preview .picture").isVisible()); ) {
+      assert.ok(Date.now() < end, "the time bar shows no picture");
+      await this.pointAt(share);
+    }
   }
 
   /** The present text of the captions. */
