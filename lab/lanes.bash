@@ -98,7 +98,7 @@ lanes_end() {
     kill -STOP "$lane" 2>/dev/null || continue
     # shellcheck disable=SC2046 # a list of numbers
     kill $(descendants "$lane") 2>/dev/null || true
-    kill -KILL "$lane"
+    kill -KILL "$lane" 2>/dev/null || true # a step that is over its budget ends it, too
     wait "$lane" 2>/dev/null || true # bash would say that it was killed
   done
   LANES=()
