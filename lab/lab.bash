@@ -75,7 +75,7 @@ lab_boot_once() { # SCENARIO MACHINE ROUTE LOG
   machine_files "$2" "$1" "${4%.log}.initrd"
   machine_command "$2" "lab.scenario=$1 lab.long=$LAB_LONG lab.route=$3 $(lab_header "$1" kernel)"
   LAB_STATUS=0
-  timeout --signal=KILL "${deadline:-300}" "${MACHINE_COMMAND[@]}" -serial "file:$4" </dev/null >"$4.qemu" 2>&1 || LAB_STATUS=$?
+  timeout --signal=KILL "${deadline:-600}" "${MACHINE_COMMAND[@]}" -serial "file:$4" </dev/null >"$4.qemu" 2>&1 || LAB_STATUS=$?
   rm -f "$MACHINE_INITRD"
   sed -i 's/\r//g' "$4"
   [ -s "$4.qemu" ] || rm "$4.qemu"

@@ -87,7 +87,7 @@ http {
 TEXT
   nginx -c /tmp/nginx/nginx.conf -p /tmp/nginx -e /tmp/nginx/error.log >/tmp/nginx/said 2>&1 &
   SERVER=$!
-  eventually 30 nginx_ready
+  eventually 60 nginx_ready
 }
 nginx_ready() {
   kill -0 "$SERVER" 2>/dev/null || { cat /tmp/nginx/said /tmp/nginx/error.log; wrong "nginx ended at its start"; }
@@ -145,7 +145,7 @@ begin() { # NAME CURL-ARGUMENTS...; FROM=elsewhere for a viewer behind a link
   rm -f "/tmp/go-$name" "/tmp/got-$name"
   ${FROM:-} curl -sSk "$@" 2>"/tmp/said-$name" | slowly "/tmp/go-$name" >"/tmp/got-$name" &
   VIEWER=$!
-  eventually 30 has_bytes "/tmp/got-$name" 400000
+  eventually 60 has_bytes "/tmp/got-$name" 400000
 }
 slowly() { # FILE: until it exists. dd reads no more bytes than it writes, which not every head does.
   dd bs=20000 count=20 iflag=fullblock 2>/dev/null
@@ -240,7 +240,7 @@ wire_watched() { # CARD FILE
   rm -f "/tmp/wire-$1"
   ip netns exec elsewhere wire "card$1" "$2" "/tmp/wire-$1" & # itself, and no shell that waits for it
   eval "WIRE_$1=$!"
-  eventually 30 test -s "/tmp/wire-$1"
+  eventually 60 test -s "/tmp/wire-$1"
 }
 wire_told() { # CARD: sets WIRE_PACKETS and WIRE_CLEAR
   local watcher=WIRE_$1
@@ -257,7 +257,7 @@ wire_clean() { # CARD: nothing of the film was on its wire in clear
 # The watcher must see bytes in clear. Call it while the wire of card1 is watched, with the same film.
 wire_seen() { # FILE
   elsewhere nc -l -p 7 >/dev/null &
-  eventually 20 elsewhere sh -c 'ss -Hltn sport = :7 | grep -q .'
+  eventually 60 elsewhere sh -c 'ss -Hltn sport = :7 | grep -q .'
   head -c 100000 "$1" >/dev/tcp/10.9.0.2/7 # no nc, which ends when the other end has nothing to say
   wire_told 1
   expect "packets in clear that were sent in clear" "$WIRE_CLEAR" '>=' 1

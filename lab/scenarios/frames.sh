@@ -2,8 +2,6 @@
 # shows: frames go both ways by TAP and by AF_XDP on this kernel, and a process that is killed leaves nothing behind
 # machines: plain newest
 # tests: stack/frames
-# deadline: 200
-# deadline long: 600
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

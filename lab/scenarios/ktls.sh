@@ -71,7 +71,7 @@ serve --no-sandbox --route kernel --disk cached --workers 1 --listen 127.0.0.1:8
 get -o /dev/null "$S/film-020.mp4"
 strace -f -qq -e trace='!futex' -o /tmp/calls -p "$SERVER" &
 tracer=$!
-eventually 30 grep -q . /tmp/calls
+eventually 60 grep -q . /tmp/calls
 same_as /library/film-020.mp4 "$S/film-020.mp4"
 kill -INT "$tracer"; wait "$tracer" || true
 sent_bytes=$(awk '/ sendfile(\(| resumed).* = [0-9]+$/ { sum += $NF } END { print sum + 0 }' /tmp/calls)

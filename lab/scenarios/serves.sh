@@ -32,7 +32,7 @@ asked_for() { # URL CURL-ARGUMENTS...
 for policy in auto cached direct once; do
   serve --disk "$policy" --listen 127.0.0.1:8443
   if [ "$policy" = auto ]; then
-    eventually 10 grep -q '^sandbox ' /tmp/fullbore.log # it says more after it is ready
+    eventually 60 grep -q '^sandbox ' /tmp/fullbore.log # it says more after it is ready
     grep -E '^(route|disk|workers|sandbox) ' /tmp/fullbore.log | while read -r line; do say "$line"; done
     asked_for "$S" --tlsv1.3 --tls13-ciphers TLS_AES_128_GCM_SHA256
     asked_for "$S" --tls-max 1.2 --ciphers ECDHE-ECDSA-AES128-GCM-SHA256
@@ -66,10 +66,10 @@ expect "faults" "$(metric tasks_panicked_total)" = 0
 # A viewer in the middle of a film gets the rest of it, and then the server ends by itself.
 get --limit-rate 1M "$S/film-010.mp4" >/tmp/slow &
 viewer=$!
-eventually 30 [ -s /tmp/slow ]
+eventually 60 [ -s /tmp/slow ]
 kill -TERM "$SERVER"
 turns_away() { ! curl -sk --max-time 5 -o /dev/null "$S/empty.mp4"; }
-eventually 30 turns_away
+eventually 60 turns_away
 wait "$viewer" || wrong "the viewer that was being served when the server got the signal to stop lost its connection"
 cmp -s /tmp/slow /library/film-010.mp4 || wrong "the bytes of a drained viewer are wrong"
 wait "$SERVER" || wrong "the server did not end with 0 after draining"

@@ -31,7 +31,7 @@ begins_anew() {
   systemctl daemon-reload
   systemctl restart fullbore || { cat "$SAID"; wrong "the unit does not start"; }
   SERVER=$(systemctl show -P MainPID fullbore)
-  eventually 20 grep -q '^admin ' "$SAID"
+  eventually 60 grep -q '^admin ' "$SAID"
   grep -E '^(route|workers|sandbox|lacking) ' "$SAID" | while read -r line; do say "$line"; done
 }
 capabilities() { awk -v set="Cap$1:" '$1 == set { print $2 }' "/proc/$SERVER/status"; } # SET: in hexadecimal
@@ -111,12 +111,12 @@ begin watching --cacert /tmp/first/fullchain.pem https://localhost/film-007.mp4
 
 # A reload puts another process in the place of the one that runs.
 cp -p /tmp/second/* /etc/certificate/
-systemctl reload fullbore
+systemctl reload fullbore || { cat "$SAID"; wrong "a reload with a renewed certificate fails"; }
 serves_with() { trusting "$1" -o /dev/null -r 0-9 2>/dev/null; }
-eventually 30 serves_with second
+eventually 60 serves_with second
 OLD=$SERVER
 has_changed() { SERVER=$(systemctl show -P MainPID fullbore); [ "$SERVER" != "$OLD" ]; }
-eventually 30 has_changed
+eventually 60 has_changed
 say "reloaded: another main process, and a renewed certificate, whose key only root may read"
 expect "state after a reload" "$(systemctl show -P ActiveState fullbore)" is active
 expect "user of the new process" "$(stat -c %u "/proc/$SERVER")" = "$(stat -c %u "/proc/$OLD")"
@@ -150,8 +150,8 @@ systemctl daemon-reload
 # shellcheck disable=SC2016 # the unit's own variable
 sh -ec "$(sed -n 's/^Environment="COPY=\(.*\)"$/\1/p' "$UNIT.d/certificate.conf" | sed 's/%%/%/; s|$CERTIFICATE|/tmp/first|')"
 systemctl kill --signal=HUP --kill-whom=main fullbore
-eventually 30 serves_with first
-eventually 30 grep -q 'certificates reloaded on request' "$SAID"
+eventually 60 serves_with first
+eventually 60 grep -q 'certificates reloaded on request' "$SAID"
 expect "the main process after SIGHUP" "$(systemctl show -P MainPID fullbore)" = "$SERVER"
 say "a failed reload changes nothing; SIGHUP loads certificates"
 
@@ -165,7 +165,7 @@ say "the upgraded process was killed, and the service was started again"
 # --- the end -------------------------------------------------------------------------------------------------------------------
 
 systemctl restart fullbore
-eventually 30 serves_with second
+eventually 60 serves_with second
 systemctl stop fullbore
 expect "result" "$(systemctl show -P Result fullbore)" is success
 expect "exit code" "$(systemctl show -P ExecMainStatus fullbore)" = 0
