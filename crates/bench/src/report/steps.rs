@@ -15,7 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Other servers, measured if they are installed, and how to install them.
 const PEERS: [(&str, &str); 2] = [
@@ -39,6 +39,9 @@ const SYSTEM_CONTROL: [&str; 2] = ["--congestion-control", "system"];
 
 /// How many lines of a failed step's output are shown.
 const LAST_LINES: usize = 4;
+
+/// How long a step that has ended may take to deliver its last lines, if others still hold its standard error.
+const LAST_WORDS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Unmeasured seconds of a turn: warming up, comparing bytes, connecting.
 const TURN_SECONDS: f64 = 3.0;
@@ -288,7 +291,7 @@ impl Step {
             .spawn()?;
         let lines = lines_of(child.stderr.take().expect("it was asked for"));
         let mut last = VecDeque::new();
-        let mut is_told = false;
+        let (mut is_told, mut ended) = (false, None);
         loop {
             match lines.recv_timeout(Duration::from_millis(50)) {
                 Ok(line) => {
@@ -297,10 +300,16 @@ impl Step {
                     last.drain(..last.len().saturating_sub(LAST_LINES));
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => break,
+                // Its last words may still come, but what it left behind may never close the pipe.
+                Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => {
+                    if ended.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS_PATIENCE {
+                        break;
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if interrupt.is_asked() && !is_told {
+            // Once it has been waited for, its number may be that of another process.
+            if interrupt.is_asked() && !is_told && ended.is_none() {
                 is_told = true;
                 end(&child);
             }
