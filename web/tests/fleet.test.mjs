@@ -25,11 +25,13 @@ class Gateway {
   #second = 0;
   wantsToken = false;
   isSilent = false;
+  /** So many viewers stay at a draining node. */
+  staying = 0;
   posts = [];
   changes = {};
 
   reset() {
-    Object.assign(this, { wantsToken: false, isSilent: false, posts: [], changes: {} });
+    Object.assign(this, { wantsToken: false, isSilent: false, staying: 0, posts: [], changes: {} });
     this.nodes = ["ams", "ber", "cph"].flatMap((site, at) =>
       [1, 2].map((number) => ({
         name: `${site}-${number}`, site, cluster: `${site}-a`, rack: null, kind: "flash", host: `${site}-${number}.cdn.example`, state: "serving",
@@ -60,7 +62,7 @@ class Gateway {
     const left = this.nodes.filter(({ state }) => state === "draining");
     const moves = left.filter(({ connections }) => connections > 0).map(({ name, connections }) => ({ from: name, to: "ams-2", viewers: Math.ceil(connections / 5), why: "draining" }));
     for (const node of left) {
-      node.connections = Math.floor(node.connections * 0.8);
+      node.connections = Math.max(this.staying, Math.floor(node.connections * 0.8));
       node.bits_per_second = Math.floor(node.bits_per_second * 0.8);
       if (node.connections === 0) node.state = "drained";
     }
@@ -187,11 +189,13 @@ test("a drained node's viewers are seen leaving, and it comes back", async () =>
     await page.getByLabel("Why").fill("disk swap");
     await page.getByLabel("Back by itself").fill("2");
     await viewer.assertAccessible();
+    gateway.staying = 100; // until the page has been seen to show that others leave
     await page.getByRole("dialog").getByRole("button", { name: "Drain" }).click();
     await row(page, "ber-1").filter({ hasText: "“disk swap” · returns in" }).waitFor();
     await page.locator(".moves").getByRole("row", { name: /ber-1\s+ams-2\s+\d+\s+draining/ }).waitFor();
     await row(page, "ber-1").locator(".spark.falling").waitFor();
     await viewer.picture("fleet-draining");
+    gateway.staying = 0;
     await row(page, "ber-1").filter({ hasText: "drained" }).waitFor();
     await page.getByText("No viewer was moved in the last minute.").waitFor();
     await page.getByRole("button", { name: "Undrain ber-1" }).click();
