@@ -84,16 +84,16 @@ base_archive() { # KIND: prints its path
   printf '%s' "$file"
 }
 
-# A scenario can run one of the server's own test programs, by a header line "# tests: NAME" (of the crate appliance) or
+# A scenario can run one of the server's own test programs, by a header line "# tests: NAME" (of the crate server) or
 # "# tests: CRATE/NAME": in the guest it is /bin/tests.
 test_program() { # SCENARIO: prints its path, if the scenario wants one
-  local name crate=appliance
+  local name crate=server
   name=$(sed -n 's/^# tests: *//p' "lab/scenarios/$1.sh" 2>/dev/null) || true
   [ -n "$name" ] || return 0
   [ "$name" = "${name%/*}" ] || crate=${name%/*}
   # For the whole workspace, as ./run test builds it: for one crate alone cargo would make another build, with fewer features.
   cargo test -q --workspace --test "${name#*/}" --no-run --message-format=json |
-    sed -n "s|.*\"path+file:[^\"]*/crates/$crate#.*\"executable\":\"\([^\"]*\)\".*|\1|p"
+    sed -n "s|.*\"path+file:[^\"]*/crates/[a-z]*/$crate#.*\"executable\":\"\([^\"]*\)\".*|\1|p"
 }
 
 # Copies the host's systemd, for a scenario with a header line "# with: systemd". Of its units only targets are copied, because other units

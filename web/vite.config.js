@@ -1,4 +1,4 @@
-// Builds the pages into dist/. From there cargo embeds them in the program (crates/web).
+// Builds the pages into dist/. From there cargo embeds them in the program (crates/core/web).
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
@@ -49,7 +49,7 @@ const licences = {
 };
 
 export default defineConfig({
-  // Relative, because a token may come before everything (/t/TOKEN/-/watch/film). See crates/web/src/lib.rs for <base>.
+  // Relative, because a token may come before everything (/t/TOKEN/-/watch/film). See crates/core/web/src/lib.rs for <base>.
   base: "./",
   plugins: [clean, licences, compress],
   build: {

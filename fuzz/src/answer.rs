@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use http::{Method, Part, Response};
+use fullbore_http::{Method, Part, Response};
 
 /// The parts of a response head.
 struct Head<'a> {

@@ -1,11 +1,10 @@
-//! The peer of `crypt`: rustls's client in memory. The fuzzer may change every byte of its handshakes.
+//! The peer of `tls`: rustls's client in memory. The fuzzer may change every byte of its handshakes.
 //!
 //! Values that a client draws at random are fixed here, so that the same input always leads to the same bytes. Only the key shares
 //! differ, and they always have the same length. The client does not verify certificates, because that is not under test.
 
 use std::sync::{Arc, LazyLock, Mutex};
 
-use crypt::{Established, Handshake, Progress, TlsContext, TlsOptions};
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::aws_lc_rs::{self as provider, cipher_suite as suite, kx_group as group};
@@ -15,6 +14,7 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, KeyLog, SignatureScheme,
     SupportedCipherSuite,
 };
+use tls::{Established, Handshake, Progress, TlsContext, TlsOptions};
 
 /// A server with a self-signed certificate. The files of the certificate are already deleted.
 pub static SERVER: LazyLock<TlsContext> = LazyLock::new(|| {

@@ -1,9 +1,9 @@
 //! What a server must do with each record from a client that has the keys. Derived from the RFCs only.
 //!
-//! Where `crypt` may choose, the model allows a range: a few records without content, or a few key updates, must pass; very many must not;
+//! Where `tls` may choose, the model allows a range: a few records without content, or a few key updates, must pass; very many must not;
 //! in between, both results are correct.
 
-use crypt::{Content, OpenRecordError, TlsVersion};
+use tls::{Content, OpenRecordError, TlsVersion};
 
 use crate::records::{ALERT, DATA, HANDSHAKE, Record};
 
@@ -16,7 +16,7 @@ pub enum Expected {
     Content(Content),
     /// It must refuse the record, and the connection ends.
     Error(OpenRecordError),
-    /// Both are correct, because `crypt` decides how many such records are a flood.
+    /// Both are correct, because `tls` decides how many such records are a flood.
     FloodOr(OpenRecordError, Content),
     /// The record was damaged. The server must refuse it for any reason, or wait for more bytes if its length field grew.
     Damaged,

@@ -1,12 +1,12 @@
 //! The sending side of a client that can send anything with the right keys: every content type, any padding, any nonce, in any order.
-//! Written from the RFCs and not from `crypt`, so that each checks the other.
+//! Written from the RFCs and not from `tls`, so that each checks the other.
 
 use aws_lc_rs::aead::{
     self, AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
 use aws_lc_rs::hkdf::{self, HKDF_SHA256, HKDF_SHA384, KeyType, Prk};
-use crypt::{Established, Suite, TlsVersion};
 use rustls::{ConnectionTrafficSecrets, ExtractedSecrets};
+use tls::{Established, Suite, TlsVersion};
 
 use crate::client;
 

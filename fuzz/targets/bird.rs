@@ -5,14 +5,14 @@
 
 #![no_main]
 
-use fleet::{Announced, ROUTES_MAX, RoutesUpdate, route_changes};
+use fleet_protocol::{Announced, ROUTES_MAX, RoutesUpdate, route_changes};
 use libfuzzer_sys::fuzz_target;
 
 use reply::RoutesReader;
 
 // Only this file, because its crate also needs an HTTP client, which this target doesn't use.
 #[allow(dead_code, reason = "the agent uses the rest")]
-#[path = "../../crates/node/src/bird/reply.rs"]
+#[path = "../../crates/fleet/node/src/bird/reply.rs"]
 mod reply;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -4,8 +4,8 @@
 
 #![no_main]
 
-use appliance::Config;
 use libfuzzer_sys::fuzz_target;
+use server::Config;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

@@ -5,10 +5,10 @@
 
 #![no_main]
 
+use frames::checksum::Sum;
+use frames::virtio::{VIRTIO_BYTES, parse_with_header};
+use frames::{Checksum, Packet, icmp, parse};
 use libfuzzer_sys::fuzz_target;
-use stack::checksum::Sum;
-use stack::virtio::{VIRTIO_BYTES, parse_with_header};
-use stack::{Checksum, Packet, icmp, parse};
 use std::net::IpAddr;
 
 const ETHERNET_BYTES: usize = 14;

@@ -7,7 +7,7 @@
 #![no_main]
 
 use catalog::TitlePath;
-use fleet::{
+use fleet_protocol::{
     Condition, FillGrant, FillGrantRequest, Heartbeat, Inventory, ReturnedTombstones, RoutesUpdate,
 };
 use libfuzzer_sys::fuzz_target;
@@ -73,7 +73,7 @@ fn check_routes(routes: &RoutesUpdate) {
     assert_eq!(after, routes.announced);
     // The same routes a second time change nothing.
     assert_eq!(routes.applied(&after).as_ref(), Ok(&after));
-    let (announced, withdrawn) = fleet::route_changes(&[], &after);
+    let (announced, withdrawn) = fleet_protocol::route_changes(&[], &after);
     assert_eq!((announced, withdrawn), (after, Vec::new()));
 }
 

@@ -7,7 +7,7 @@
 #![no_main]
 
 use fullbore_fuzz::choices::Derived;
-use http::{BodyDrain, BodyFraming, BodyProgress, Parse, Reject, RequestLimits};
+use fullbore_http::{BodyDrain, BodyFraming, BodyProgress, Parse, Reject, RequestLimits};
 use libfuzzer_sys::fuzz_target;
 
 const REQUEST_LINE: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\n";
@@ -63,7 +63,8 @@ impl<'a> Connection<'a> {
     /// Takes a head or a body from the front. Returns false if it needs more bytes first.
     fn step(&mut self) -> Result<bool, Reject> {
         let Some(body) = &mut self.body else {
-            let Parse::Complete { request, consumed } = http::parse(&self.held, self.limits)?
+            let Parse::Complete { request, consumed } =
+                fullbore_http::parse(&self.held, self.limits)?
             else {
                 return Ok(false);
             };

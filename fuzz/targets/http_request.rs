@@ -9,7 +9,7 @@ use std::path::Component;
 
 use fullbore_fuzz::answer;
 use fullbore_fuzz::choices::Derived;
-use http::{
+use fullbore_http::{
     Context, Entity, HttpDate, Parse, Refusal, RefusedRequest, Request, RequestLimits, Resource,
 };
 use libfuzzer_sys::fuzz_target;
@@ -32,10 +32,10 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn check(bytes: &[u8], limits: &RequestLimits, derived: &mut Derived) {
-    let whole = http::parse(bytes, limits);
+    let whole = fullbore_http::parse(bytes, limits);
     for _ in 0..CUTS {
         let cut = derived.below(bytes.len() + 1);
-        let early = http::parse(&bytes[..cut], limits);
+        let early = fullbore_http::parse(&bytes[..cut], limits);
         assert!(
             early == Ok(Parse::Partial) || early == whole,
             "cut at {cut}: {early:?}, then {whole:?}"
@@ -48,17 +48,20 @@ fn check(bytes: &[u8], limits: &RequestLimits, derived: &mut Derived) {
         Ok(Parse::Complete { request, consumed }) => {
             assert!((1..=limits.head_bytes_max.min(bytes.len())).contains(consumed));
             assert_eq!(
-                http::parse(&bytes[..*consumed], limits),
+                fullbore_http::parse(&bytes[..*consumed], limits),
                 whole,
                 "what follows the head matters"
             );
-            assert_eq!(http::parse(&bytes[..*consumed - 1], limits), Ok(Parse::Partial));
+            assert_eq!(fullbore_http::parse(&bytes[..*consumed - 1], limits), Ok(Parse::Partial));
             check_path(&request.resource);
             check_answer(request, &context, size(derived));
         }
         Err(reject) => {
-            let response =
-                http::refuse(Refusal::Reject(*reject), RefusedRequest::Unparsed(bytes), &context);
+            let response = fullbore_http::refuse(
+                Refusal::Reject(*reject),
+                RefusedRequest::Unparsed(bytes),
+                &context,
+            );
             assert_eq!((response.status, response.keep_alive), (reject.status(), false));
             answer::check(&response, head_of_unparsed(bytes), 0);
         }
@@ -66,12 +69,12 @@ fn check(bytes: &[u8], limits: &RequestLimits, derived: &mut Derived) {
 }
 
 /// HEAD if a request that cannot be parsed has this method.
-fn head_of_unparsed(mut bytes: &[u8]) -> Option<http::Method> {
+fn head_of_unparsed(mut bytes: &[u8]) -> Option<fullbore_http::Method> {
     // The parser skips this many empty lines.
     for _ in 0..4 {
         bytes = bytes.strip_prefix(b"\r\n").unwrap_or(bytes);
     }
-    bytes.starts_with(b"HEAD ").then_some(http::Method::Head)
+    bytes.starts_with(b"HEAD ").then_some(fullbore_http::Method::Head)
 }
 
 /// A size of a file: a boundary value or one between them.
@@ -94,7 +97,7 @@ fn check_path(resource: &Resource) {
     assert!(!path.as_bytes().iter().any(u8::is_ascii_control), "{path:?}");
     if let Resource::File(_) = resource {
         assert!(!path.as_bytes().is_empty(), "a file has a name");
-        http::content_type(path.as_bytes());
+        fullbore_http::content_type(path.as_bytes());
     }
 }
 
@@ -108,10 +111,14 @@ fn check_answer(request: &Request, context: &Context<'_>, size_bytes: u64) {
         content_type: "video/mp4",
         age_seconds: None,
     };
-    let response = http::respond(request, &entity, context);
+    let response = fullbore_http::respond(request, &entity, context);
     answer::check(&response, Some(request.method), size_bytes);
     assert!(request.keep_alive || !response.keep_alive, "the client asked to close");
     for refusal in [Refusal::NotFound, Refusal::Internal] {
-        answer::check(&http::refuse(refusal, request, context), Some(request.method), size_bytes);
+        answer::check(
+            &fullbore_http::refuse(refusal, request, context),
+            Some(request.method),
+            size_bytes,
+        );
     }
 }

@@ -9,7 +9,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use fleet::{Digest, JoinRequest, Name, RenewRequest};
+use fleet_protocol::{Digest, JoinRequest, Name, RenewRequest};
 use identity::{
     Authority, Invitation, InvitationToken, NodeCertificate, NodeKey, SigningRequest,
     check_viewer_chain, check_viewer_request,

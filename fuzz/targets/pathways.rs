@@ -5,10 +5,10 @@
 
 #![no_main]
 
-use answers::manifest::{ManifestKind, ManifestTemplate, NodeAddress};
 use libfuzzer_sys::fuzz_target;
 use player::manifest::ManifestError;
 use player::{Presentation, Reference, Source, Url};
+use viewer_api::manifest::{ManifestKind, ManifestTemplate, NodeAddress};
 
 const STEERING: &str = "https://gateway.example/steering?s=1.7.a_b.00.film";
 

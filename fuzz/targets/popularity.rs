@@ -6,7 +6,7 @@
 #![no_main]
 
 use catalog::TitlePath;
-use fleet::{Name, WatchCount, WatchReport};
+use fleet_protocol::{Name, WatchCount, WatchReport};
 use libfuzzer_sys::fuzz_target;
 use popularity::{COUNTS_MAX, FleetPopularity, KnownTitle, PinnedIn, PopularityState};
 

@@ -5,9 +5,9 @@
 
 #![no_main]
 
-use answers::session::{NODES_MAX, ReadSession, SessionKey, ViewerSession};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
+use viewer_api::session::{NODES_MAX, ReadSession, SessionKey, ViewerSession};
 
 static KEY: LazyLock<SessionKey> = LazyLock::new(|| SessionKey::derive(b"a secret"));
 

@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 
-use fleet::{FleetSnapshot, State};
+use fleet_protocol::{FleetSnapshot, State};
 use fullbore_fuzz::choices::Choices;
 use libfuzzer_sys::fuzz_target;
 use steering::{Decision, Fleet, Logged, Playing, Question, decide, explain, replay};

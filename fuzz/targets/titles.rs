@@ -7,14 +7,14 @@
 #![no_main]
 
 use catalog::{BLOCK_BYTES, Record, TitlePath};
-use fleet::Desired;
+use fleet_protocol::Desired;
 use libfuzzer_sys::fuzz_target;
 
 use http_head::{Head, Wanted};
 
 // Only this file, because its crate also needs an HTTP client.
 #[allow(dead_code, reason = "the agent uses the rest")]
-#[path = "../../crates/node/src/holding/http_head.rs"]
+#[path = "../../crates/fleet/node/src/holding/http_head.rs"]
 mod http_head;
 
 fuzz_target!(|bytes: &[u8]| {

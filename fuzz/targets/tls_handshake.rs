@@ -9,14 +9,14 @@
 
 use std::io::Write;
 
-use crypt::{
-    Content, Established, HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, Opened, Progress,
-    RECORD_BYTES_MAX,
-};
 use fullbore_fuzz::choices::{Choices, Derived};
 use fullbore_fuzz::client::{self, CLIENTS, SERVER};
 use libfuzzer_sys::fuzz_target;
 use rustls::ClientConnection;
+use tls::{
+    Content, Established, HANDSHAKE_BYTES_MAX, Handshake, HandshakeError, Opened, Progress,
+    RECORD_BYTES_MAX,
+};
 
 /// Bytes that we may send in one handshake. Our certificate has less than 1 KiB, a hybrid key share a little more.
 const OUTPUT_BYTES_MAX: usize = 8 * 1024;

@@ -9,12 +9,12 @@
 use std::cell::RefCell;
 use std::slice::Iter;
 
-use crypt::{Content, OPENED_BYTES_MAX, OpenRecordError, Opened, Opener};
 use fullbore_fuzz::choices::{Choices, Derived};
 use fullbore_fuzz::client::CIPHERS;
 use fullbore_fuzz::model::{Expected, Model};
 use fullbore_fuzz::records::{self, ALERT, DATA, HANDSHAKE, Record, Writer};
 use libfuzzer_sys::fuzz_target;
+use tls::{Content, OPENED_BYTES_MAX, OpenRecordError, Opened, Opener};
 
 /// More bytes on the wire show nothing new.
 const WIRE_BYTES_MAX: usize = 96 * 1024;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # shows: frames go both ways between network cards that read and write the server's memory directly (AF_XDP, zero copy)
 # machines: wire
-# tests: stack/frames
+# tests: frames/frames
 # deadline: 200
 # deadline long: 400
 # shellcheck source=lab/guest/lab.bash

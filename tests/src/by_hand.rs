@@ -1,10 +1,10 @@
 //! A viewer's end of TLS whose records a test seals and opens itself. It accepts any certificate.
 
-use crypt::client::{
-    ClientEstablished, ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust,
-};
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use tls::client::{
+    ClientEstablished, ClientHandshake, ClientOptions, ClientProgress, ClientTls, Trust,
+};
 
 /// Makes the handshake over a blocking stream. Returns the client's end, and bytes that have arrived since, for its opener.
 ///

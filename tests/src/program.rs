@@ -44,8 +44,12 @@ fn up_to_date() -> PathBuf {
 fn is_current(program: &Path) -> bool {
     let workspace =
         Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("we are in a folder of it");
-    let crates = fs::read_dir(workspace.join("crates")).into_iter().flatten().flatten();
-    let made_of = crates.flat_map(|one| [one.path().join("src"), one.path().join("Cargo.toml")]);
+    let folders = |of: &Path| {
+        fs::read_dir(of).into_iter().flatten().flatten().map(|one| one.path()).collect::<Vec<_>>()
+    };
+    let crates = folders(&workspace.join("crates")).into_iter().flat_map(|group| folders(&group));
+    let crates = crates.chain(folders(&workspace.join("bin")));
+    let made_of = crates.flat_map(|one| [one.join("src"), one.join("Cargo.toml")]);
     let newest =
         made_of.chain([workspace.join("Cargo.lock")]).filter_map(|path| newest(&path)).max();
     newest < fs::metadata(program).and_then(|program| program.modified()).ok()

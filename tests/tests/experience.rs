@@ -2,8 +2,8 @@
 
 use fullbore_tests::tool;
 use fullbore_tests::{Launch, Plain, Server, eventually};
-use library::sample::{Recipe, TITLE, ensure_recipe};
-use library::{Ladder, Rung};
+use ingest::sample::{Recipe, TITLE, ensure_recipe};
+use ingest::{Ladder, Rung};
 use serde_json::Value;
 use std::fs;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{
     FILM, Launch, Plain, Server, eventually, free_port, make_title, program, until,
 };
-use library::promote::{Busy, Done, PromoteError, Promotion};
+use ingest::promote::{Busy, Done, PromoteError, Promotion};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

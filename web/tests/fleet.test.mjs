@@ -11,7 +11,7 @@ const DIST = new URL("../dist/", import.meta.url).pathname;
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 const TYPES = { js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
 const TOKEN = "an-operators-token";
-/** As `POLICY` in crates/web/src/policy.rs. */
+/** As `POLICY` in crates/core/web/src/policy.rs. */
 const POLICY =
   "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self' blob: data:; connect-src 'self'; " +
   "worker-src 'none'; object-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'";

@@ -11,7 +11,7 @@ const TYPES = { js: "text/javascript", css: "text/css", svg: "image/svg+xml", ht
 /** For how many seconds a steering answer is valid. A short time, so that a test gets several. */
 const TTL_SECONDS = 5;
 
-/** As crates/web/src/policy.rs writes it. */
+/** As crates/core/web/src/policy.rs writes it. */
 const policy = (hosts) =>
   `default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' ${hosts}; media-src 'self' ${hosts} blob: data:; ` +
   `connect-src 'self' ${hosts}; worker-src 'none'; object-src 'none'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'`;

@@ -11,7 +11,7 @@ mod flood;
 mod lost_helpers;
 mod origin;
 mod passing;
-#[path = "../../../crates/s3/tests/s3_server/mod.rs"]
+#[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 mod s3_server;
 mod serving;

@@ -1,6 +1,6 @@
 //! A title goes from a library to viewers through a bucket: `fullbore publish`, then `fullbore control publish`, then nodes.
 
-#[path = "../../../crates/publish/tests/publish/store.rs"]
+#[path = "../../../crates/media/publish/tests/publish/store.rs"]
 mod store;
 
 use crate::house::Fleet;

@@ -20,7 +20,7 @@ mod placing;
 mod popularity;
 mod routing;
 #[allow(dead_code, reason = "the store's own tests use the rest")]
-#[path = "../../../crates/s3/tests/s3_server/mod.rs"]
+#[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
 mod s3_server;
 mod secured;
 mod slowhttp;

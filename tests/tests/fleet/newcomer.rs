@@ -61,7 +61,7 @@ fn an_interrupt_ends_a_fleet_that_was_started_with_interrupts_ignored() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut command = Command::new("sh");
-    command.args(["-c", "trap '' INT; exec \"$@\"", "sh"]).arg(top.join("fleet/one-machine"));
+    command.args(["-c", "trap '' INT; exec \"$@\"", "sh"]).arg(top.join("lab/fleet"));
     command.arg(&program).arg(folder.path().join("fleet")).stderr(Stdio::piped());
     let mut fleet = command.spawn().unwrap();
     let said = Said::listen(fleet.stderr.take().unwrap());

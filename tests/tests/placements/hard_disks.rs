@@ -17,7 +17,7 @@ const WORKERS: usize = 2;
 /// Buffers of each worker, 512 KiB each.
 const BUFFERS: usize = 64;
 
-/// An eighth is reserved for windows that wait for no disk, and one disk holds at most three times the free ones (crates/reactor/src/pool.rs).
+/// An eighth is reserved for windows that wait for no disk, and one disk holds at most three times the free ones (crates/core/reactor/src/pool.rs).
 const KEPT: usize = BUFFERS / 8;
 const SHARE_OF_LEFT: usize = 3;
 

@@ -3,8 +3,8 @@
 use crate::program::{command, swarm, swarm_until};
 use fullbore_tests::film;
 use fullbore_tests::{Ran, Server, Signal, nobody_stalled, program, tool, until};
-use library::sample::{Recipe, TITLE, ensure_recipe};
-use library::{Ladder, Rung};
+use ingest::sample::{Recipe, TITLE, ensure_recipe};
+use ingest::{Ladder, Rung};
 use rustix::process::{Pid, kill_process};
 use std::process::{Command, Stdio};
 use tempfile::{TempDir, tempdir};

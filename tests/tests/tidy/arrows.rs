@@ -6,46 +6,57 @@
 use crate::rust;
 use crate::tree::File;
 
-/// A crate's folder, and the crates that it may use. From the top down: a crate is above the crates it uses. disk, crypt and
+/// A group of crates, `crates/GROUP`, and the groups that its crates may use, besides their own. The programs in `bin` may use all. A server and a
+/// fleet do not know each other: an agent runs the server as a process.
+const GROUPS: &str = "
+    measure: core fleet media server
+    server:  core media
+    fleet:   core media
+    media:   core
+    core:
+";
+
+/// A crate's folder, and the crates that it may use. From the top down: a crate is above the crates it uses. disk, tls and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:  acme appliance bench capacity catalog control crypt doctor edge fleet http identity library load machine node player publish \
-               simulation smallfile swarm token
-    bench:     catalog control crypt delivery disk fleet http identity load machine net node player reactor stack steering swarm tcp telemetry
-    control:   answers catalog crypt fleet identity listener placement popularity s3 smallfile steering telemetry token web
-    node:      answers catalog crypt fleet identity listener machine s3 smallfile steering token
-    answers:   catalog fleet steering token
-    identity:  fleet listener smallfile
-    simulation: fleet placement popularity steering
-    placement: fleet steering
-    steering:  fleet
-    popularity: fleet
-    fleet:     catalog
-    appliance: acme catalog crypt delivery disk edge http library machine net qoe reactor smallfile stack tcp telemetry token web
-    swarm:     load player reactor telemetry
-    load:      crypt machine net player reactor telemetry
-    doctor:    machine
-    acme:      edge http listener s3 smallfile
-    edge:      http s3
-    publish:   catalog http s3 smallfile
-    delivery:  crypt disk http machine net reactor stack tcp telemetry
-    stack:     reactor tcp
-    disk:      reactor
-    crypt:     smallfile
-    net:       reactor
-    s3:        smallfile
-    token:     smallfile
-    listener:  http
+    fullbore:       acme bench capacity catalog doctor edge files fleet_protocol gateway http identity ingest load machine node player publish \
+                    server simulation swarm tls token
+    bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering swarm tcp \
+                    telemetry tls
+    gateway:        catalog files fleet_protocol identity listener placement popularity s3 steering telemetry tls token viewer_api web
+    node:           catalog files fleet_protocol identity listener machine s3 steering tls token viewer_api
+    viewer_api:     catalog fleet_protocol steering token
+    identity:       files fleet_protocol listener
+    simulation:     fleet_protocol placement popularity steering
+    placement:      fleet_protocol steering
+    steering:       fleet_protocol
+    popularity:     fleet_protocol
+    fleet_protocol: catalog
+    server:         acme catalog delivery disk edge files frames http ingest machine net qoe reactor tcp telemetry tls token web
+    swarm:          load player reactor telemetry
+    load:           machine net player reactor telemetry tls
+    doctor:         machine
+    acme:           edge files http listener s3
+    edge:           http s3
+    publish:        catalog files http s3
+    delivery:       disk frames http machine net reactor tcp telemetry tls
+    frames:         reactor tcp
+    disk:           reactor
+    tls:            files
+    net:            reactor
+    s3:             files
+    token:          files
+    listener:       http
     http:
     player:
-    library:   catalog smallfile
-    qoe:       catalog telemetry
+    ingest:         catalog files
+    qoe:            catalog telemetry
     capacity:
     catalog:
     machine:
     middlebox:
     reactor:
-    smallfile:
+    files:
     tcp:
     telemetry:
     web:
@@ -57,24 +68,30 @@ fn rows(arrows: &str) -> Vec<(&str, Vec<&str>)> {
     rows.map(|(name, uses)| (name.trim(), uses.split_whitespace().collect())).collect()
 }
 
-/// The crates of the workspace, by their folders below `crates/`, with the text of their manifests.
-fn manifests(files: &[File]) -> Vec<(&str, &str)> {
-    let of = |file: &File| {
-        let name = file.path.strip_prefix("crates/")?.strip_suffix("/Cargo.toml")?;
-        let start = file.path.find(name)?;
-        Some(start..start + name.len())
-    };
-    files.iter().filter_map(|file| Some((&file.path[of(file)?], file.text.as_str()))).collect()
+/// The crates of the workspace, by the names of their folders, with their manifests.
+fn manifests(files: &[File]) -> Vec<(&str, &File)> {
+    files.iter().filter_map(|file| Some((file.manifest_of()?, file))).collect()
 }
 
-/// The keys of `[dependencies]`: names of crates in the workspace.
+/// The group of a crate with this manifest, `crates/GROUP/NAME/Cargo.toml`; none for a program.
+fn group(manifest: &File) -> Option<&str> {
+    manifest.path.strip_prefix("crates/")?.split('/').next()
+}
+
+/// The keys of `[dependencies]`. `http` is hyperium's crate; ours of that name has the key `fullbore_http`.
 fn dependencies(manifest: &str) -> Vec<&str> {
     let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.starts_with('['));
     lines
         .filter_map(|line| line.split(['.', ' ', '=']).next())
-        .filter(|key| !key.is_empty())
+        .filter(|key| !["", "http"].contains(key))
+        .map(|key| key.strip_prefix("fullbore_").unwrap_or(key))
         .collect()
+}
+
+/// Whether crates of one group may use crates of the other, by [`GROUPS`].
+fn may_use_group(from: &str, to: &str) -> bool {
+    rows(GROUPS).iter().any(|(group, uses)| *group == from && uses.contains(&to))
 }
 
 fn breaches(files: &[File], arrows: &str) -> Vec<String> {
@@ -87,7 +104,7 @@ fn breaches(files: &[File], arrows: &str) -> Vec<String> {
             continue;
         };
         let used: Vec<_> =
-            dependencies(manifest).into_iter().filter(|name| is_crate(name)).collect();
+            dependencies(&manifest.text).into_iter().filter(|name| is_crate(name)).collect();
         let may_use = &arrows[row].1;
         for used in used.iter().filter(|used| !may_use.contains(used)) {
             breaches.push(format!(
@@ -108,6 +125,13 @@ fn breaches(files: &[File], arrows: &str) -> Vec<String> {
                 ));
             }
         }
+        let used = crates.iter().filter(|(name, _)| used.contains(name));
+        breaches.extend(used.filter_map(|(used, below)| {
+            let (from, to) = (group(manifest)?, group(below).unwrap_or("bin"));
+            (from != to && !may_use_group(from, to)).then(|| {
+                format!("{name} -> {used}: {from} may not use {to}: see GROUPS in {}", file!())
+            })
+        }));
     }
     let gone = arrows.iter().filter(|(name, _)| !is_crate(name));
     breaches.extend(gone.map(|(name, _)| {
@@ -116,29 +140,40 @@ fn breaches(files: &[File], arrows: &str) -> Vec<String> {
     breaches
 }
 
-/// The crates in "The house" of ARCHITECTURE.md: the names below `crates/`, each at the start of its line.
-fn map(architecture: &str) -> Vec<&str> {
-    let house = architecture.split("\n    crates/\n").nth(1).unwrap_or_default();
-    let rows = house.lines().take_while(|line| line.starts_with("      "));
-    rows.filter_map(|row| row.strip_prefix("      ")?.split_once('/').map(|(name, _)| name))
-        .filter(|name| !name.contains(' '))
-        .collect()
+/// The folders in "The house" of ARCHITECTURE.md, with their whole paths. Each stands at the start of its line, two columns to the right of the
+/// folder that it lies in.
+fn map(architecture: &str) -> Vec<String> {
+    let house = architecture.split("\n## The house\n").nth(1).unwrap_or_default();
+    let rows = house.lines().take_while(|line| line.is_empty() || line.starts_with("    "));
+    let (mut folders, mut above) = (Vec::new(), Vec::new());
+    for row in rows {
+        let depth = (row.len() - row.trim_start().len()) / 2;
+        let Some((name, _)) = row.trim_start().split_once('/') else { continue };
+        if name.contains(' ') || depth < 2 || above.len() < depth - 2 {
+            continue;
+        }
+        above.truncate(depth - 2);
+        above.push(name);
+        folders.push(above.join("/"));
+    }
+    folders
 }
 
 fn breaches_of_map(files: &[File]) -> Vec<String> {
     let crates = manifests(files);
+    let crates: Vec<_> =
+        crates.iter().filter_map(|(_, file)| file.path.strip_suffix("/Cargo.toml")).collect();
     let architecture = files.iter().find(|file| file.path == "ARCHITECTURE.md");
     let rows = map(architecture.map_or("", |file| &file.text));
-    let missing = crates.iter().filter(|(name, _)| !rows.contains(name));
-    let gone = rows.iter().filter(|row| !crates.iter().any(|(name, _)| name == *row));
+    let missing = crates.iter().filter(|folder| !rows.iter().any(|row| row == *folder));
     let missing =
-        missing.map(|(name, _)| format!("crates/{name}: no row in ARCHITECTURE.md, \"The house\""));
+        missing.map(|folder| format!("{folder}: no row in ARCHITECTURE.md, \"The house\""));
+    let is_crate = |row: &str| {
+        row.starts_with("bin/") || row.starts_with("crates/") && row.matches('/').count() == 2
+    };
+    let gone = rows.iter().filter(|row| is_crate(row) && !crates.contains(&row.as_str()));
     missing
-        .chain(
-            gone.map(|row| {
-                format!("ARCHITECTURE.md has a row for crates/{row}, which is not there")
-            }),
-        )
+        .chain(gone.map(|row| format!("ARCHITECTURE.md has a row for {row}, which is not there")))
         .collect()
 }
 
@@ -176,11 +211,13 @@ fn pure_crates_have_no_io_and_no_clock() {
 #[test]
 fn planted_io_is_found() {
     let text = "use std::fs;\n// TcpStream\nlet now = Instant::now();\nlet fs2 = now;\n";
-    let files =
-        [File::planted("crates/tcp/src/a.rs", text), File::planted("crates/net/src/a.rs", text)];
+    let files = [
+        File::planted("crates/core/tcp/src/a.rs", text),
+        File::planted("crates/server/net/src/a.rs", text),
+    ];
     crate::found(
         &impure(&files),
-        &["crates/tcp/src/a.rs:1: fs", "crates/tcp/src/a.rs:3: Instant::now"],
+        &["crates/core/tcp/src/a.rs:1: fs", "crates/core/tcp/src/a.rs:3: Instant::now"],
     );
 }
 
@@ -203,20 +240,20 @@ fn planted_arrows_are_found() {
         File::planted(&format!("crates/{name}/Cargo.toml"), &text)
     };
     let files = [
-        manifest("net", "disk.workspace = true\nlibc = { workspace = true }\n"),
-        manifest("disk", "net = { workspace = true }\n"),
-        manifest("new", ""),
+        manifest("server/net", "disk.workspace = true\nlibc = { workspace = true }\n"),
+        manifest("server/disk", "net = { workspace = true }\nnode.workspace = true\n"),
+        manifest("fleet/node", "http.workspace = true\n"),
+        manifest("core/http", ""),
+        manifest("media/new", ""),
     ];
-    let arrows = "net: reactor
- disk: net
- gone:
-";
+    let arrows = "net: reactor\ndisk: net node\nnode:\nhttp:\ngone:\n";
     crate::found(
         &breaches(&files, arrows),
         &[
             "net -> disk",
             "net -> reactor: not used",
             "disk -> net: points up",
+            "disk -> node: server may not use fleet",
             "new: a new crate",
             "gone: no such crate",
         ],
@@ -225,11 +262,15 @@ fn planted_arrows_are_found() {
 
 #[test]
 fn planted_gaps_in_the_map_are_found() {
-    let map = "# House\n\n    crates/\n      net/    sockets, and\n              disks\n      gone/   nothing\n    web/  pages\n";
+    let map = "# A\n\n## The house\n\n    bin/\n      old/\n    crates/\n      server/   a machine\n        net/    sockets, and\n                disks/tapes\n        \
+               gone/   nothing\n      core/\n    web/  pages\n";
     let files = [
         File::planted("ARCHITECTURE.md", map),
-        File::planted("crates/net/Cargo.toml", ""),
-        File::planted("crates/new/Cargo.toml", ""),
+        File::planted("crates/server/net/Cargo.toml", ""),
+        File::planted("crates/core/new/Cargo.toml", ""),
     ];
-    crate::found(&breaches_of_map(&files), &["crates/new", "crates/gone"]);
+    crate::found(
+        &breaches_of_map(&files),
+        &["crates/core/new", "has a row for bin/old", "has a row for crates/server/gone"],
+    );
 }

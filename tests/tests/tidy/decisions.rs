@@ -75,7 +75,7 @@ fn planted_decisions_that_are_twice_unlisted_or_missing_are_found() {
         File::planted(INDEX, "| 1 | [One, two](a.md#1-one-two) |\n"),
         File::planted("docs/decisions/a.md", "### 1. One, `two`\n\n### 2. Unlisted\n"),
         File::planted("docs/decisions/b.md", "### 1. One, `two`\n"),
-        File::planted("crates/a/src/lib.rs", "// decisions 1 and 2, Decision 44\n"),
+        File::planted("crates/core/a/src/lib.rs", "// decisions 1 and 2, Decision 44\n"),
     ];
     crate::found(
         &breaches(&files),

@@ -73,7 +73,7 @@ fn private(files: &[File], here: &str) -> Vec<String> {
     breaches
 }
 
-/// Whether a path in `line` begins with `prefix`: `/src/` does not begin `crates/net/src/lib.rs`.
+/// Whether a path in `line` begins with `prefix`: `/src/` does not begin `crates/server/net/src/lib.rs`.
 fn begins(line: &str, prefix: &str) -> bool {
     let is_of_path = |char| is_of_word(char) || "./-}".contains(char);
     line.match_indices(prefix).any(|(at, _)| !line[..at].ends_with(is_of_path))

@@ -62,8 +62,8 @@ fn what_people_read_is_plain_english() {
 fn planted_translations_are_found_and_names_are_not() {
     let files = [
         File::planted("docs/a.md", "It serves whoever asks.\n"),
-        File::planted("crates/a/src/lib.rs", "/// A node that shall leave.\nfn shall() {}\n"),
-        File::planted("crates/a/src/b.rs", "fn f() { fail(\"the gateway was told\") }\n"),
+        File::planted("crates/core/a/src/lib.rs", "/// A node that shall leave.\nfn shall() {}\n"),
+        File::planted("crates/core/a/src/b.rs", "fn f() { fail(\"the gateway was told\") }\n"),
         File::planted("docs/b.md", "A shallow plan, and `shall_fill`.\n"),
     ];
     crate::found(&breaches(&files), &["whoever", "shall", "was told"]);

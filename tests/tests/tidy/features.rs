@@ -57,14 +57,9 @@ fn breaches(name: &str, part: &Chosen, whole: &Chosen, apart: &[(&str, &str)]) -
 
 /// The names of the workspace's packages.
 fn packages(files: &[File]) -> Vec<&str> {
-    let manifests = files.iter().filter(|file| {
-        let is_member = |folder: &str| {
-            matches!(folder, "tests" | "workspace-hack") || {
-                folder.strip_prefix("crates/").is_some_and(|name| !name.contains('/'))
-            }
-        };
-        file.path.strip_suffix("/Cargo.toml").is_some_and(is_member)
-    });
+    let is_other =
+        |file: &File| matches!(&*file.path, "tests/Cargo.toml" | "workspace-hack/Cargo.toml");
+    let manifests = files.iter().filter(|file| is_other(file) || file.manifest_of().is_some());
     let name = |file: &'_ File| -> Option<(usize, usize)> {
         let start = file.text.find("\nname = \"")? + "\nname = \"".len();
         Some((start, start + file.text[start..].find('"')?))

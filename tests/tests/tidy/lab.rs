@@ -68,11 +68,11 @@ fn planted_rows_that_lead_nowhere_are_found() {
     let table = File::planted(
         "lab/affected",
         "# of files\n@core  serves:plain\ncrates/disk/*  serves:plain/kernel @core\n\
-         crates/gone/*  none\ncrates/*/tests/*  dances\n*.rs  serves:nowhere\n*k/src/*  @shell\n",
+         crates/core/gone/*  none\ncrates/*/tests/*  dances\n*.rs  serves:nowhere\n*k/src/*  @shell\n",
     );
     let files = [
-        "crates/disk/src/lib.rs",
-        "crates/disk/tests/a.rs",
+        "crates/server/disk/src/lib.rs",
+        "crates/server/disk/tests/a.rs",
         "lab/scenarios/serves.sh",
         "lab/machines/plain",
     ]
@@ -80,7 +80,7 @@ fn planted_rows_that_lead_nowhere_are_found() {
     crate::found(
         &stale_rows(&table, &files),
         &[
-            "lab/affected:4: no file fits crates/gone/*",
+            "lab/affected:4: no file fits crates/core/gone/*",
             "lab/affected:5: the lab has no dances",
             "lab/affected:6: the lab has no serves:nowhere",
             "lab/affected:7: the lab has no @shell",
@@ -94,7 +94,7 @@ fn a_changed_file_leads_to_its_pairs_of_the_lab() {
     assert_eq!(of(&["docs/lab.md", "web/src/player.ts"]), "");
     assert_eq!(of(&["lab/scenarios/paced.sh"]), "paced plain\n");
     assert_eq!(
-        of(&["packaging/fullbore.service", "crates/stack/src/lib.rs", "README.md"]),
+        of(&["packaging/fullbore.service", "crates/server/frames/src/lib.rs", "README.md"]),
         "frames newest\nframes plain\nframes-card wire\nunit newest\nunit plain\n"
     );
 }
@@ -105,7 +105,7 @@ fn an_unknown_file_leads_to_the_whole_lab() {
     for pair in ["serves trixie", "memory small/kernel", "unit newest", "canary plain"] {
         assert!(all.lines().any(|line| line == pair), "{pair} is not in\n{all}");
     }
-    assert_eq!(affected(&["docs/lab.md", "crates/brand-new/src/lib.rs"], &[]), all);
+    assert_eq!(affected(&["docs/lab.md", "crates/core/brand-new/src/lib.rs"], &[]), all);
 }
 
 #[test]

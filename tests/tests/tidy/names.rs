@@ -141,20 +141,20 @@ fn one_name_is_one_type() {
 fn planted_namesakes_are_found() {
     let files = [
         File::planted(
-            "crates/a/src/lib.rs",
+            "crates/core/a/src/lib.rs",
             "pub struct Refusal;\npub enum Options {}\npub(crate) struct Own;\n",
         ),
         File::planted(
-            "crates/b/src/x.rs",
+            "crates/core/b/src/x.rs",
             "pub struct Options;\n// pub struct Said;\npub struct Own;\n",
         ),
-        File::planted("crates/b/src/y.rs", "    pub enum Refusal {}\n"),
-        File::planted("crates/b/tests/y.rs", "pub enum Own {}\n"),
+        File::planted("crates/core/b/src/y.rs", "    pub enum Refusal {}\n"),
+        File::planted("crates/core/b/tests/y.rs", "pub enum Own {}\n"),
     ];
     let shared = [("Options", "one for each command"), ("Said", "nothing")];
     crate::found(
         &breaches(&files, &shared),
-        &["Refusal: crates/a/src/lib.rs:1, crates/b/src/y.rs:1", "Said: not twice"],
+        &["Refusal: crates/core/a/src/lib.rs:1, crates/core/b/src/y.rs:1", "Said: not twice"],
     );
 }
 

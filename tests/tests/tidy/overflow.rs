@@ -8,9 +8,9 @@ use crate::tree::File;
 
 /// Crates without checks in release builds, by their folders, each with the reason.
 const UNCHECKED: &[(&str, &str)] = &[
-    ("appliance", "the data plane: sessions and workers"),
+    ("server", "the data plane: sessions and workers"),
     ("bench", "measures; its own work must not be slowed"),
-    ("crypt", "the data plane: per record"),
+    ("tls", "the data plane: per record"),
     ("delivery", "the data plane: per window"),
     ("disk", "the data plane: per window"),
     ("http", "the data plane: per request"),
@@ -55,12 +55,8 @@ fn breaches(files: &[File], unchecked: &[(&str, &str)]) -> Vec<String> {
     let checked = checked(manifest);
     let mut breaches = differing_profiles(manifest);
     for file in files {
-        let folder = file.path.strip_prefix("crates/");
-        let Some(folder) = folder.and_then(|rest| rest.strip_suffix("/Cargo.toml")) else {
-            continue;
-        };
-        let package =
-            if folder == "fullbore" { folder.into() } else { format!("fullbore-{folder}") };
+        let Some(folder) = file.manifest_of() else { continue };
+        let package = crate::tree::package(folder);
         let is_checked = checked.contains(&&*package);
         let is_listed = unchecked.iter().any(|(name, _)| *name == folder);
         if is_checked == is_listed {
@@ -83,9 +79,9 @@ fn a_crate_that_is_neither_checked_nor_listed_is_found() {
     let manifest = "\n[profile.dist]\ninherits = \"release\"\n\n[profile.release.package.fullbore-a]\noverflow-checks = true\n\n[profile.release.package.fullbore-b]\nopt-level = 2\n";
     let files = [
         File::planted("Cargo.toml", manifest),
-        File::planted("crates/a/Cargo.toml", ""),
-        File::planted("crates/b/Cargo.toml", ""),
-        File::planted("crates/c/Cargo.toml", ""),
+        File::planted("crates/core/a/Cargo.toml", ""),
+        File::planted("crates/core/b/Cargo.toml", ""),
+        File::planted("crates/core/c/Cargo.toml", ""),
     ];
     crate::found(&breaches(&files, &[("c", "why")]), &["b: "]);
     crate::found(&breaches(&files, &[("a", "why"), ("b", "why"), ("c", "why")]), &["a: "]);

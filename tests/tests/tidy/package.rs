@@ -5,7 +5,7 @@ use crate::tree::File;
 const POSTRM: &str = "packaging/deb/postrm";
 
 /// Crates whose sources name the files that servers, nodes and gateways keep in their state folders.
-const KEEPERS: [&str; 4] = ["control", "crypt", "identity", "node"];
+const KEEPERS: [&str; 4] = ["gateway", "identity", "node", "tls"];
 
 /// How such files' names end.
 const ENDS: [&str; 10] =
@@ -69,9 +69,12 @@ fn planted_files_that_a_purge_leaves_are_found() {
                 const B: &str = \"store.db\";\n#[cfg(test)]\nmod tests {\n    const C: &str = \"test.key\";\n}\n";
     let files = [
         File::planted(POSTRM, postrm),
-        File::planted("crates/node/src/a.rs", code),
-        File::planted("crates/node/src/a/tests.rs", "const D: &str = \"d.key\";\n"),
-        File::planted("crates/load/src/b.rs", "const E: &str = \"e.key\";\n"),
+        File::planted("crates/fleet/node/src/a.rs", code),
+        File::planted("crates/fleet/node/src/a/tests.rs", "const D: &str = \"d.key\";\n"),
+        File::planted("crates/measure/load/src/b.rs", "const E: &str = \"e.key\";\n"),
     ];
-    crate::found(&left_by_a_purge(&files), &["crates/node/src/a.rs:4: a purge leaves other.pem"]);
+    crate::found(
+        &left_by_a_purge(&files),
+        &["crates/fleet/node/src/a.rs:4: a purge leaves other.pem"],
+    );
 }

@@ -26,12 +26,9 @@ struct Command {
 fn all_tests(files: &[File]) -> Vec<Test> {
     let mut tests = Vec::new();
     for file in files.iter().filter(|file| file.is_rust()) {
-        let (folder, package) =
-            match file.path.strip_prefix("crates/").and_then(|path| path.split_once('/')) {
-                Some((folder, _)) => (format!("crates/{folder}/"), package(folder)),
-                None => ("tests/".to_owned(), package("tests")),
-            };
-        let Some(path) = file.path.strip_prefix(&folder) else { continue };
+        let in_tests = || file.path.strip_prefix("tests/").map(|path| ("tests", path));
+        let Some((folder, path)) = file.in_crate().or_else(in_tests) else { continue };
+        let package = tree::package(folder);
         let mut parts: Vec<_> = path.trim_end_matches(".rs").split('/').collect();
         let target = (parts.remove(0) == "tests").then(|| parts.remove(0).to_owned());
         parts.retain(|part| !["main", "mod", "lib"].contains(part));
@@ -41,10 +38,6 @@ fn all_tests(files: &[File]) -> Vec<Test> {
         }
     }
     tests
-}
-
-fn package(folder: &str) -> String {
-    if folder == "fullbore" { folder.to_owned() } else { format!("fullbore-{folder}") }
 }
 
 /// The commands in a line, without their first two words. `... name` and `--test name` continue the command before.
@@ -221,9 +214,9 @@ fn planted_commands_of_no_test_are_found() {
     let test = "#[test]\nfn it_reads() {}\n\nmod later {\n    #[test]\n    fn it_writes() {}\n}\n";
     let files = [
         File::planted("A.md", document),
-        File::planted("crates/net/tests/frames/main.rs", test),
+        File::planted("crates/server/net/tests/frames/main.rs", test),
         File::planted(
-            "crates/net/src/window.rs",
+            "crates/server/net/src/window.rs",
             "#[cfg(test)]\nmod tests {\n    #[test]\n    fn grows() {}\n}\n",
         ),
         File::planted("tests/tests/start.rs", test),

@@ -55,8 +55,10 @@ fn named_for_nothing(file: &File) -> Option<String> {
     Some(format!("{}: {part} says nothing: name it after what it does", file.path))
 }
 
-fn crate_of(path: &str) -> &str {
-    path.strip_prefix("crates/").unwrap_or(path).split('/').next().unwrap_or_default()
+/// The crate that a file belongs to, or the first folder of its path.
+fn crate_of(file: &File) -> &str {
+    file.in_crate()
+        .map_or_else(|| file.path.split('/').next().unwrap_or_default(), |(name, _)| name)
 }
 
 fn long_functions(files: &[File], exceptions: &[(&str, &str, &str)]) -> Vec<String> {
@@ -67,7 +69,7 @@ fn long_functions(files: &[File], exceptions: &[(&str, &str, &str)]) -> Vec<Stri
             if lines <= FUNCTION_LINES_MAX {
                 continue;
             }
-            let is_this = |row: &(&str, &str, &str)| row.0 == crate_of(&file.path) && row.1 == name;
+            let is_this = |row: &(&str, &str, &str)| row.0 == crate_of(file) && row.1 == name;
             match exceptions.iter().position(is_this) {
                 Some(row) => used[row] = true,
                 None => breaches.push(format!(
@@ -111,19 +113,25 @@ fn planted_wide_lines_are_found() {
 #[test]
 fn planted_long_files_and_empty_names_are_found() {
     let of = |path: &str, lines: usize| long(&File::planted(path, &"\n".repeat(lines)));
-    assert_eq!(of("crates/a/src/b.rs", FILE_LINES_MAX), None);
-    assert_eq!(of("crates/a/tests/b.rs", TEST_LINES_MAX), None);
+    assert_eq!(of("crates/core/a/src/b.rs", FILE_LINES_MAX), None);
+    assert_eq!(of("crates/core/a/tests/b.rs", TEST_LINES_MAX), None);
     crate::found(
-        &[of("crates/a/src/b.rs", FILE_LINES_MAX + 1)].into_iter().flatten().collect::<Vec<_>>(),
+        &[of("crates/core/a/src/b.rs", FILE_LINES_MAX + 1)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>(),
         &["b.rs"],
     );
     crate::found(
-        &[of("crates/a/tests/b.rs", TEST_LINES_MAX + 1)].into_iter().flatten().collect::<Vec<_>>(),
+        &[of("crates/core/a/tests/b.rs", TEST_LINES_MAX + 1)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>(),
         &["b.rs"],
     );
-    assert!(named_for_nothing(&File::planted("crates/a/src/utils.rs", "")).is_some());
-    assert!(named_for_nothing(&File::planted("crates/a/src/helpers/b.rs", "")).is_some());
-    assert_eq!(named_for_nothing(&File::planted("crates/a/src/utilisation.rs", "")), None);
+    assert!(named_for_nothing(&File::planted("crates/core/a/src/utils.rs", "")).is_some());
+    assert!(named_for_nothing(&File::planted("crates/core/a/src/helpers/b.rs", "")).is_some());
+    assert_eq!(named_for_nothing(&File::planted("crates/core/a/src/utilisation.rs", "")), None);
 }
 
 #[test]
@@ -136,7 +144,7 @@ fn planted_long_functions_are_found() {
         + &function("known", 200);
     let exceptions = [("a", "known", "a list"), ("a", "short", "nothing")];
     crate::found(
-        &long_functions(&[File::planted("crates/a/src/b.rs", &text)], &exceptions),
+        &long_functions(&[File::planted("crates/core/a/src/b.rs", &text)], &exceptions),
         &["long has 71 lines", "short is not long"],
     );
 }

@@ -26,8 +26,8 @@ fn skipped_tests_say_so_where_it_is_seen() {
 fn planted_hidden_skips_are_found() {
     let hides = format!("fn a() {{\n    e{HIDDEN}: no curl\");\n}}\n");
     let files = [
-        File::planted("crates/net/src/a.rs", &hides),
+        File::planted("crates/server/net/src/a.rs", &hides),
         File::planted("tests/tests/b.rs", "fn b() {\n    tool::skip(\"no curl\");\n}\n"),
     ];
-    crate::found(&hidden(&files), &["crates/net/src/a.rs:2"]);
+    crate::found(&hidden(&files), &["crates/server/net/src/a.rs:2"]);
 }

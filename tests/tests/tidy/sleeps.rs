@@ -16,20 +16,20 @@ use crate::times::test_code;
 use crate::tree::File;
 
 /// Files that test timers themselves.
-const TIMERS: &[&str] = &["crates/reactor/tests/reactor.rs"];
+const TIMERS: &[&str] = &["crates/core/reactor/tests/reactor.rs"];
 
 /// Files from before this rule, and how many sleeps without a reason they may still have. When you fix one, lower the number.
 const BEFORE: &[(&str, usize)] = &[
-    ("crates/appliance/tests/serving/hot_set.rs", 2),
-    ("crates/appliance/tests/serving/large_pages.rs", 1),
-    ("crates/appliance/tests/serving/pins.rs", 2),
-    ("crates/control/tests/store/elections.rs", 1),
-    ("crates/disk/tests/hot.rs", 2),
-    ("crates/fullbore/tests/ablate.rs", 1),
-    ("crates/fullbore/tests/bypass/bounds.rs", 3),
-    ("crates/fullbore/tests/load/patterns.rs", 1),
-    ("crates/fullbore/tests/upgrade/viewers.rs", 2),
-    ("crates/s3/tests/server.rs", 1),
+    ("crates/server/server/tests/serving/hot_set.rs", 2),
+    ("crates/server/server/tests/serving/large_pages.rs", 1),
+    ("crates/server/server/tests/serving/pins.rs", 2),
+    ("crates/fleet/gateway/tests/store/elections.rs", 1),
+    ("crates/server/disk/tests/hot.rs", 2),
+    ("bin/fullbore/tests/ablate.rs", 1),
+    ("bin/fullbore/tests/bypass/bounds.rs", 3),
+    ("bin/fullbore/tests/load/patterns.rs", 1),
+    ("bin/fullbore/tests/upgrade/viewers.rs", 2),
+    ("crates/core/s3/tests/server.rs", 1),
     ("tests/tests/edge/changes.rs", 2),
     ("tests/tests/edge/faults.rs", 1),
     ("tests/tests/edge/origin.rs", 1),
@@ -144,22 +144,25 @@ fn planted_sleeps_are_found() {
     let because = "fn because() {\n    // sleeps: the file's time has steps of ten milliseconds\n    sleep(STEP);\n    // sleeps: so\n    sleep(STEP);\n}\n";
     let code = "fn main() {\n    sleep(SECOND);\n}\n";
     let files = [
-        File::planted("crates/a/src/b.rs", &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n")),
-        File::planted("crates/a/src/c.rs", &format!("#[cfg(test)]\n{hopes}")),
-        File::planted("crates/a/tests/d.rs", &format!("{polls}{comes}fn sleep(a: u8) {{\n}}\n")),
-        File::planted("crates/a/tests/e.rs", &format!("{because}{fails}")),
-        File::planted("crates/a/tests/f.rs", awhile),
-        File::planted("crates/a/tests/timers.rs", hopes),
+        File::planted("crates/core/a/src/b.rs", &format!("{code}#[cfg(test)]\nmod tests {{\n}}\n")),
+        File::planted("crates/core/a/src/c.rs", &format!("#[cfg(test)]\n{hopes}")),
+        File::planted(
+            "crates/core/a/tests/d.rs",
+            &format!("{polls}{comes}fn sleep(a: u8) {{\n}}\n"),
+        ),
+        File::planted("crates/core/a/tests/e.rs", &format!("{because}{fails}")),
+        File::planted("crates/core/a/tests/f.rs", awhile),
+        File::planted("crates/core/a/tests/timers.rs", hopes),
         File::planted("tests/tests/known.rs", hopes),
         File::planted("tests/tests/worse.rs", &format!("{hopes}{hopes}")),
     ];
     let before = [("tests/tests/known.rs", 1), ("tests/tests/worse.rs", 1)];
     crate::found(
-        &sleeping_tests(&files, &["crates/a/tests/timers.rs"], &before),
+        &sleeping_tests(&files, &["crates/core/a/tests/timers.rs"], &before),
         &[
-            "crates/a/src/c.rs:4",
-            "crates/a/tests/e.rs:5",
-            "crates/a/tests/f.rs:3",
+            "crates/core/a/src/c.rs:4",
+            "crates/core/a/tests/e.rs:5",
+            "crates/core/a/tests/f.rs:3",
             "tests/tests/worse.rs:3",
             "tests/tests/worse.rs:9",
         ],

@@ -10,7 +10,7 @@ use crate::tree::File;
 /// Upper bounds that stay: the file, the function, and the failure that would certainly take longer than the bound.
 const BOUNDED: &[(&str, &str, &str)] = &[
     (
-        "crates/control/tests/store/etcd.rs",
+        "crates/fleet/gateway/tests/store/etcd.rs",
         "etcds_leader_dies_then_its_quorum_and_all_comes_back",
         "reads that ask for a quorum each: each waits until its time-out, all together twice the bound at least",
     ),
@@ -87,15 +87,24 @@ fn planted_times_are_found() {
     let named = "fn named() {\n    let took = begun.elapsed();\n    assert!((1..3).contains(&took.as_secs()));\n}\n";
     let fine = "fn fine() {\n    assert!(begun.elapsed() >= SECOND);\n    assert!(a < b);\n}\n";
     let files = [
-        File::planted("crates/a/src/b.rs", &format!("{quick}#[cfg(test)]\nmod tests {{\n}}\n")),
-        File::planted("crates/a/src/c.rs", &format!("#[cfg(test)]\n{quick}")),
-        File::planted("crates/a/tests/d.rs", &format!("{named}{fine}")),
-        File::planted("crates/a/tests/e.rs", quick),
+        File::planted(
+            "crates/core/a/src/b.rs",
+            &format!("{quick}#[cfg(test)]\nmod tests {{\n}}\n"),
+        ),
+        File::planted("crates/core/a/src/c.rs", &format!("#[cfg(test)]\n{quick}")),
+        File::planted("crates/core/a/tests/d.rs", &format!("{named}{fine}")),
+        File::planted("crates/core/a/tests/e.rs", quick),
     ];
-    let bounded =
-        [("crates/a/tests/e.rs", "quick", "a hang"), ("crates/a/tests/d.rs", "fine", "nothing")];
+    let bounded = [
+        ("crates/core/a/tests/e.rs", "quick", "a hang"),
+        ("crates/core/a/tests/d.rs", "fine", "nothing"),
+    ];
     crate::found(
         &asserted_times(&files, &bounded),
-        &["crates/a/src/c.rs:2: quick", "crates/a/tests/d.rs:1: named", "fine asserts no time"],
+        &[
+            "crates/core/a/src/c.rs:2: quick",
+            "crates/core/a/tests/d.rs:1: named",
+            "fine asserts no time",
+        ],
     );
 }

@@ -28,15 +28,34 @@ impl File {
         self.path.ends_with(".md")
     }
 
-    /// The crate that the file is a source of, if any: `crates/NAME/src/`.
+    /// The crate that the file belongs to, if any, and its path there: `crates/GROUP/NAME/PATH` or `bin/NAME/PATH`.
+    pub(crate) fn in_crate(&self) -> Option<(&str, &str)> {
+        let rest = self.path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
+        rest.map(|(_group, rest)| rest).or_else(|| self.path.strip_prefix("bin/"))?.split_once('/')
+    }
+
+    /// The crate that the file is a source of, if any.
     pub(crate) fn source_of(&self) -> Option<&str> {
-        let (name, rest) = self.path.strip_prefix("crates/")?.split_once('/')?;
-        rest.starts_with("src/").then_some(name)
+        self.in_crate().filter(|(_, path)| path.starts_with("src/")).map(|(name, _)| name)
+    }
+
+    /// The crate that the file is the manifest of, if any.
+    pub(crate) fn manifest_of(&self) -> Option<&str> {
+        self.in_crate().filter(|(_, path)| *path == "Cargo.toml").map(|(name, _)| name)
     }
 
     /// A line's place, as compilers write it.
     pub(crate) fn at(&self, line_index: usize) -> String {
         format!("{}:{}", self.path, line_index + 1)
+    }
+}
+
+/// The package of the crate in a folder of that name.
+pub(crate) fn package(folder: &str) -> String {
+    if folder == "fullbore" {
+        folder.to_owned()
+    } else {
+        format!("fullbore-{}", folder.replace('_', "-"))
     }
 }
 

@@ -9,7 +9,7 @@ const LABELS = {
   H: "The first choice has it, but takes no new viewers (H).",
 };
 
-/** Texts for the reasons in crates/steering/src/decision.rs. */
+/** Texts for the reasons in crates/fleet/steering/src/decision.rs. */
 const REASONS: Record<string, string> = {
   playing: "the viewer plays from it",
   prefix: "its site announces the viewer's prefix",

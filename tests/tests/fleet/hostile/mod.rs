@@ -4,7 +4,7 @@
 //! (half-sent requests above all) continue during the later ones. After each row, the gateway has to answer new viewers and operators, the honest
 //! nodes have to serve, and viewers have to keep playing. To add an attack, add a row.
 //!
-//! Not tested here: how many new viewers a node may draw by lies about its weight (`crates/control`'s tests), and how long an answer takes.
+//! Not tested here: how many new viewers a node may draw by lies about its weight (`crates/fleet/gateway`'s tests), and how long an answer takes.
 
 mod line;
 mod node;

@@ -2,7 +2,7 @@
 
 use super::line::{Line, Source, connected};
 use crate::house::Fleet;
-use fleet::{Announced, Digest, HeldTitle, Inventory, RoutesUpdate};
+use fleet_protocol::{Announced, Digest, HeldTitle, Inventory, RoutesUpdate};
 use fullbore_tests::tls::Offer;
 use fullbore_tests::{eventually, program, until};
 use rustls::ClientConfig;

@@ -1,0 +1,445 @@
+//! Requests to the origin: a web server, or an S3 bucket, for which they are signed.
+
+use crate::contract::Trouble;
+use crate::policy::Terms;
+use crate::policy::{content_range, strong_etag, terms, unsatisfied};
+use reqwest::header::{
+    ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
+};
+use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
+use s3::{S3Refusal, S3Signer, with_causes};
+use std::io;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Longer than any connect that succeeds: the second try after a lost packet comes after one second, the third after three.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// The helper's `User-Agent`.
+const AGENT: &str = concat!("fullbore-edge/", env!("CARGO_PKG_VERSION"));
+
+/// The address of an origin: a scheme, a host, and a path prefix. For a bucket, the second field is its own address, `s3://BUCKET/PREFIX`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginAddress(Url, Option<String>);
+
+impl OriginAddress {
+    /// Parses an address such as `https://origin.example/films` or `s3://films/hd`. Does not read credentials.
+    ///
+    /// # Errors
+    /// Why it is invalid.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let shown = without_secrets(text);
+        let wrong = |why: &str| {
+            let why = why.replace(text, &shown);
+            format!(
+                "{shown:?} is not the address of an origin: {why}; write one such as https://origin.example/films or s3://films/hd"
+            )
+        };
+        if text.starts_with("s3://") {
+            let url = s3::bucket_url(text).map_err(|error| wrong(&error.to_string()))?;
+            return Ok(Self(url, Some(text.to_owned())));
+        }
+        let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(wrong("only http and https are supported"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(wrong("it must not contain a user name or a password"));
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("it must not contain a query or a fragment"));
+        }
+        let base = url.path().trim_end_matches('/').to_owned();
+        url.set_path(&base);
+        Ok(Self(url, None))
+    }
+
+    /// The port to connect to.
+    pub(crate) fn port(&self) -> u16 {
+        self.0.port_or_known_default().expect("http and https have one")
+    }
+
+    /// Whether its host is a name, which has to be resolved.
+    pub(crate) fn is_named(&self) -> bool {
+        let host = self.0.host_str().unwrap_or_default();
+        host.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
+    }
+
+    /// The URL of `path`, which is [`escaped`].
+    fn of(&self, path: &str) -> Option<Url> {
+        let mut url = self.0.clone();
+        let whole = format!("{}{path}", self.0.path().trim_end_matches('/'));
+        url.set_path(&whole);
+        // Never another path than the requested one: an object kept under a name must come from there.
+        (url.path() == whole).then_some(url)
+    }
+}
+
+impl std::fmt::Display for OriginAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.1 {
+            Some(bucket) => bucket.fmt(f),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+/// Turns a decoded request path into the path of a request to the origin: with a leading slash, and percent-encoded. Different paths stay
+/// different.
+pub fn escaped(path: &[u8]) -> String {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(path.len() + 1);
+    text.push('/');
+    for byte in path {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
+                text.push(char::from(*byte));
+            }
+            // Writing to a String cannot fail.
+            _ => drop(write!(text, "%{byte:02X}")),
+        }
+    }
+    text
+}
+
+/// The name of the object at `path`, which is [`escaped`]. Names of objects are text.
+fn key_of(path: &str) -> Option<String> {
+    String::from_utf8(fullbore_http::percent_decoded(path.strip_prefix('/')?.as_bytes())?).ok()
+}
+
+/// Why an answer cannot be used, and the details for the operator.
+pub(crate) type Refused = (Trouble, String);
+
+/// The beginning of an answer that may be kept.
+pub(crate) struct Found {
+    pub(crate) terms: Terms,
+    /// The object's length.
+    pub(crate) size: u64,
+    /// The range of the bytes that follow.
+    pub(crate) range: Range<u64>,
+    pub(crate) body: Response,
+}
+
+/// The origin's answer about a path.
+pub(crate) enum Verdict {
+    Found(Box<Found>),
+    /// The named version is still the current one. The header contains only fields that the answer repeats.
+    NotModified(HeaderMap),
+}
+
+impl Verdict {
+    fn found(found: Found) -> Self {
+        Self::Found(Box::new(found))
+    }
+}
+
+/// A client that trusts the system's CAs, or those in the file that the environment names.
+fn client() -> Result<ClientBuilder, String> {
+    let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
+    s3::outbound(named.as_deref()).map_err(|why| {
+        format!("{why}; name a file of certificates (PEM) in SSL_CERT_FILE, or unset it")
+    })
+}
+
+/// Checks whether the CA certificates for origins can be read. The server does this before it reports that it is ready.
+///
+/// # Errors
+/// Which file cannot be read, and what to do.
+pub fn check_trusted() -> io::Result<()> {
+    client().map(drop).map_err(io::Error::other)
+}
+
+/// A client of one origin.
+pub(crate) struct Origin {
+    http: Client,
+    address: OriginAddress,
+    /// Signs requests to a bucket, with the credentials of this process.
+    signer: Option<S3Signer>,
+}
+
+impl Origin {
+    /// Sends no request yet. An origin that is silent for longer than `silent_max` counts as unreachable.
+    pub(crate) fn new(address: OriginAddress, silent_max: Duration) -> Result<Self, String> {
+        let http = client()?
+            .connect_timeout(CONNECT_MAX.min(silent_max))
+            .read_timeout(silent_max)
+            .no_proxy()
+            .build()
+            .map_err(|error| with_causes(&error))?;
+        let signer = address.1.as_deref().map(S3Signer::open).transpose();
+        let signer = signer.map_err(|error| error.to_string())?;
+        if signer.as_ref().is_some_and(|signer| !signer.has_credentials()) {
+            eprintln!(
+                "fullbore: the edge's helper found no credentials, so only a public bucket will answer: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            );
+        }
+        Ok(Self { http, address, signer })
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> &OriginAddress {
+        &self.address
+    }
+
+    /// Requests `range` of the current version at `path`, unless that is `known`.
+    pub(crate) async fn look(
+        &self,
+        path: &str,
+        range: Range<u64>,
+        known: Option<&str>,
+    ) -> Result<Verdict, Refused> {
+        let answer = self.ask(path, Some(&range), known.map(|etag| (IF_NONE_MATCH, etag))).await?;
+        match answer.status() {
+            StatusCode::NOT_MODIFIED if known.is_some() => {
+                Ok(Verdict::NotModified(answer.headers().clone()))
+            }
+            StatusCode::RANGE_NOT_SATISFIABLE => {
+                // The object is shorter than the viewer assumes, perhaps empty. Request its start to learn its length.
+                let range = match unsatisfied(answer.headers()) {
+                    Some(0) => None,
+                    _ if range.start > 0 => Some(0..range.end - range.start),
+                    _ => None,
+                };
+                let again = self.ask(path, range.as_ref(), None).await?;
+                found(again, range.unwrap_or(0..u64::MAX)).map(Verdict::found)
+            }
+            _ => found(answer, range).map(Verdict::found),
+        }
+    }
+
+    /// Requests `range` of a version.
+    pub(crate) async fn bring(
+        &self,
+        path: &str,
+        range: Range<u64>,
+        etag: &str,
+    ) -> Result<Found, Refused> {
+        let answer = self.ask(path, Some(&range), Some((IF_MATCH, etag))).await?;
+        let changed = |what: &str| (Trouble::Changed, format!("{path}: {what}"));
+        match answer.status() {
+            StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
+                Err(changed("the origin has another version"))
+            }
+            StatusCode::NOT_FOUND | StatusCode::GONE => Err(changed("the origin no longer has it")),
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT
+                if strong_etag(answer.headers()).is_some_and(|now| now != etag) =>
+            {
+                Err(changed("the origin sent another version"))
+            }
+            _ => found(answer, range),
+        }
+    }
+
+    /// Requests the whole object at `path`, even if the origin forbids keeping it.
+    pub(crate) async fn whole(&self, path: &str) -> Result<Response, Refused> {
+        let answer = self.ask(path, None, None).await?;
+        match answer.status() {
+            StatusCode::OK => Ok(answer),
+            status => {
+                let said = format!("{path}: the origin said {status}, which was not asked for");
+                Err((Trouble::Wrong, said))
+            }
+        }
+    }
+
+    /// Checks once whether it can be reached: requests the head of its folder from a web server, or the name of one object from a bucket. A
+    /// refusal is not an error, because films may be available all the same.
+    ///
+    /// # Errors
+    /// If it cannot be reached, with advice where there is any.
+    pub(crate) async fn probe(&self) -> Result<(), String> {
+        let request = match &self.signer {
+            Some(signer) => self.http.get(signer.probe()),
+            None => self.http.head(self.address.0.clone()),
+        };
+        let answer = request.header(USER_AGENT, AGENT).send().await;
+        let answer = answer.map_err(|error| in_words(&error.without_url()))?;
+        match &self.signer {
+            Some(signer) => signer.judge_probe(answer).await,
+            None if answer.status().is_server_error() => {
+                Err(format!("the origin said {}", answer.status()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    async fn ask(
+        &self,
+        path: &str,
+        range: Option<&Range<u64>>,
+        condition: Option<(HeaderName, &str)>,
+    ) -> Result<Response, Refused> {
+        let url = match &self.signer {
+            Some(signer) => key_of(path).and_then(|key| signer.get(&key)),
+            None => self.address.of(path),
+        };
+        let url = url.ok_or_else(|| {
+            (Trouble::NotFound, format!("{path}: no request can name that at the origin"))
+        })?;
+        let mut request =
+            self.http.get(url).header(ACCEPT_ENCODING, "identity").header(USER_AGENT, AGENT);
+        if let Some(range) = range {
+            request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
+        }
+        if let Some((name, etag)) = condition.clone() {
+            request = request.header(name, etag);
+        }
+        let mut answer = request.send().await.map_err(|error| broken(path, error))?;
+        if let Some(signer) = &self.signer {
+            // A bucket varies only headers for browsers. An object's bytes never vary.
+            answer.headers_mut().remove(VARY);
+            let is_of_version = condition.as_ref().is_some_and(|(name, _)| name == IF_MATCH);
+            let status = answer.status().as_u16();
+            if matches!(status, 301 | 307 | 400 | 403) || status == 404 && !is_of_version {
+                return Err(refused_by_bucket(path, answer, signer).await);
+            }
+        }
+        let said =
+            |why: Trouble| Err((why, format!("{path}: the origin said {}", answer.status())));
+        match answer.status().as_u16() {
+            200 | 206 | 304 | 412 | 416 => Ok(answer),
+            404 | 410 if condition.as_ref().is_none_or(|(name, _)| name != IF_MATCH) => {
+                said(Trouble::NotFound)
+            }
+            404 | 410 => Ok(answer),
+            401 | 403 => said(Trouble::NotFound),
+            300..=399 => said(Trouble::Redirected),
+            429 | 500..=599 => said(Trouble::Unreachable),
+            _ => said(Trouble::Wrong),
+        }
+    }
+}
+
+/// Interprets a bucket's refusal. Problems with credentials, region or clock are the operator's business: viewers must not be told that
+/// there is no such film.
+async fn refused_by_bucket(path: &str, answer: Response, signer: &S3Signer) -> Refused {
+    let is_of_object = matches!(answer.status(), StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
+    let refusal = S3Refusal::read(answer).await;
+    let is_absent = is_of_object && !refusal.is_about_all(signer);
+    let why = if is_absent { Trouble::NotFound } else { Trouble::Wrong };
+    (why, format!("{path}: {}", refusal.words(signer)))
+}
+
+/// Checks the header of an answer against the request: which bytes follow, and of which object.
+fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
+    let path = answer.url().path().to_owned();
+    let wrong = |what: &str| Err((Trouble::Wrong, format!("{path}: {what}")));
+    let length = answer.content_length();
+    let (size, range) = match answer.status() {
+        StatusCode::PARTIAL_CONTENT => {
+            let Some((start, end, size)) = content_range(answer.headers()) else {
+                return wrong("the origin sent a part and does not say which");
+            };
+            if start != asked.start || end != asked.end.min(size) {
+                return wrong("the origin sent another part than was asked for");
+            }
+            if length.is_some_and(|length| length != end - start) {
+                return wrong("the origin's lengths contradict each other");
+            }
+            (size, start..end)
+        }
+        StatusCode::OK => {
+            let Some(size) = length else {
+                return Err((
+                    Trouble::Uncacheable,
+                    format!("{path}: the origin does not say how long it is"),
+                ));
+            };
+            (size, 0..size)
+        }
+        status => return wrong(&format!("the origin said {status}, which was not asked for")),
+    };
+    match terms(answer.headers()) {
+        Ok(terms) => Ok(Found { terms, size, range, body: answer }),
+        Err((trouble, why)) => Err((trouble, format!("{path} cannot be kept: {why}"))),
+    }
+}
+
+/// Interprets a failed request or body.
+pub(crate) fn broken(path: &str, error: reqwest::Error) -> Refused {
+    let error = error.without_url();
+    let trouble = if error.is_timeout() { Trouble::TimedOut } else { Trouble::Unreachable };
+    (trouble, format!("{path}: {}", in_words(&error)))
+}
+
+/// The cause of a failed request. For an untrusted certificate, this includes advice for the operator.
+fn in_words(error: &reqwest::Error) -> String {
+    s3::certificate_trouble(error).unwrap_or_else(|| with_causes(error))
+}
+
+/// An address as it may be shown: without a user name and a password, and without a query, which may contain a token.
+fn without_secrets(text: &str) -> String {
+    let (scheme, rest) = match text.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), text),
+    };
+    let (hidden, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("...@", rest));
+    match rest.split_once('?') {
+        Some((rest, _)) if scheme != "s3://" => format!("{scheme}{hidden}{rest}?..."),
+        _ => format!("{scheme}{hidden}{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_a_scheme_a_host_and_a_path() {
+        let of = |text: &str, path: &str| {
+            OriginAddress::parse(text).unwrap().of(path).map(|url| url.to_string())
+        };
+        assert_eq!(of("http://a", "/b c").as_deref(), None, "it is not encoded");
+        assert_eq!(of("http://a", "/b%20c").as_deref(), Some("http://a/b%20c"));
+        assert_eq!(of("https://a:1/x/", "/b").as_deref(), Some("https://a:1/x/b"));
+        assert_eq!(of("http://a/x", "/../b"), None, "it leads elsewhere");
+        assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
+        let parts = |text: &str| {
+            let address = OriginAddress::parse(text).unwrap();
+            (address.port(), address.is_named())
+        };
+        assert_eq!(parts("https://a.example/x"), (443, true));
+        assert_eq!(parts("http://192.0.2.1"), (80, false));
+        assert_eq!(parts("http://[2001:db8::1]:8080"), (8080, false));
+        for text in ["a", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a#b"] {
+            assert!(OriginAddress::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_in_an_address_is_not_shown() {
+        for (text, shown) in [
+            ("http://us:pw@h/x", "http://...@h/x"),
+            ("http://us:p/w@h/x", "http://...@h/x"),
+            ("us:pw@h/x", "...@h/x"),
+            ("https://h/x?token=pw", "https://h/x?..."),
+            ("https://us:pw@h:port/", "https://...@h:port/"),
+            ("s3://us:pw@films?port=1", "s3://...@films?port=1"),
+        ] {
+            let said = OriginAddress::parse(text).unwrap_err();
+            assert!(said.contains(&format!("{shown:?}")), "{said}");
+            assert!(!said.contains("us:") && !said.contains("pw"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_an_origin_whose_objects_have_the_paths_as_names() {
+        let text = "s3://films/hd?endpoint=http://127.0.0.1:1";
+        assert_eq!(OriginAddress::parse(text).unwrap().to_string(), text);
+        for text in ["s3://", "s3://films?port=1"] {
+            assert!(OriginAddress::parse(text).is_err(), "{text}");
+        }
+        for key in ["a/b c?d#e%2f", "ö", ""] {
+            assert_eq!(key_of(&escaped(key.as_bytes())).as_deref(), Some(key));
+        }
+        assert_eq!(key_of(&escaped(b"a\xff")), None, "no text");
+        assert_eq!((key_of("/a%2"), key_of("/a%zz"), key_of("a")), (None, None, None));
+    }
+
+    #[test]
+    fn different_paths_stay_different_when_they_are_escaped() {
+        assert_eq!(escaped(b"a/b c?d#e%2f\xff"), "/a/b%20c%3Fd%23e%252f%FF");
+        assert_eq!(escaped(b".well-known/x~"), "/.well-known/x~");
+    }
+}

@@ -1,0 +1,540 @@
+//! The workers' shared knowledge of the origin's objects, from the helper's reports.
+
+use super::cached::{Cached, Live};
+use super::passing::{Passing, Ticket};
+use super::table::{Question, Reply, Table};
+use super::{NoAnswer, QueueFull};
+use crate::redact;
+use disk::sparse_file::NOBODY;
+use disk::{ARRIVAL_BYTES, PresentBlocks};
+use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
+use edge::line;
+use reactor::{Remote, Woken, remote};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::net::IpAddr;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, Instant};
+
+const _: () = assert!(BLOCK_BYTES == ARRIVAL_BYTES, "both sides count the same blocks");
+
+/// How often trouble is reported to the operator; the counters count all of it.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// How long to wait for the helper. It normally answers long before this; after it, the viewer gets a 504.
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(90);
+
+/// How often something happened, by reason.
+type Counts = BTreeMap<&'static str, u64>;
+
+/// The report to the operator when the helper is gone for good.
+const GONE: &str = "the edge's helper and its keeper are gone: nothing is fetched any more, and what is cached is served only for as long as the origin allows; restart the server";
+
+/// State shared by workers.
+pub(crate) struct EdgeLink {
+    table: Mutex<Table>,
+    asks: Sender<EdgeAsk>,
+    remotes: Vec<Remote>,
+    woken: Mutex<Vec<Option<Woken>>>,
+    objects_max: usize,
+    fetched_bytes: AtomicU64,
+    failures: Mutex<Counts>,
+    retries: Mutex<Counts>,
+    passing: Passing,
+    told: Mutex<Option<Instant>>,
+    /// Keeps other servers off the cache for as long as this one runs.
+    _lock: File,
+}
+
+impl EdgeLink {
+    /// Starts the threads that talk to the helper at the other end of `socket`. The table holds at most `objects_max` objects.
+    pub(super) fn start(
+        socket: OwnedFd,
+        lock: File,
+        workers: usize,
+        objects_max: usize,
+    ) -> io::Result<Arc<Self>> {
+        let (asks, asked) = channel();
+        let ends = (0..workers).map(|_| remote()).collect::<io::Result<Vec<_>>>()?;
+        let (remotes, woken): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
+        let link = Arc::new(Self {
+            table: Mutex::default(),
+            asks,
+            remotes,
+            woken: Mutex::new(woken.into_iter().map(Some).collect()),
+            objects_max,
+            fetched_bytes: AtomicU64::new(0),
+            failures: Mutex::default(),
+            retries: Mutex::default(),
+            passing: Passing::default(),
+            told: Mutex::default(),
+            _lock: lock,
+        });
+        let (out, listener) = (socket.try_clone()?, Arc::clone(&link));
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        thread("edge-asks").spawn(move || ask_all(&out, &asked))?;
+        thread("edge-told").spawn(move || listener.listen(&socket))?;
+        Ok(link)
+    }
+
+    fn listen(&self, socket: &OwnedFd) {
+        let mut buffer = Vec::new();
+        loop {
+            match line::receive::<EdgeTold>(socket, &mut buffer) {
+                Ok(Some((told, file))) => match told.check() {
+                    Ok(()) => self.take(told, file),
+                    Err(why) => {
+                        self.spoil(told);
+                        self.complain(&format!(
+                            "ignored a message from the edge's helper: it contains {why}"
+                        ));
+                    }
+                },
+                Ok(None) => break,
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    self.complain(&format!("ignored a message from the edge's helper: {error}"));
+                }
+                Err(error) => {
+                    self.complain(&format!("cannot receive from the edge's helper: {error}"));
+                    break;
+                }
+            }
+            self.send_questions();
+            self.wake_all();
+        }
+        let mut table = self.table();
+        table.absence = Some(GONE.to_owned());
+        table.forget_questions();
+        table.live().for_each(|live| live.arrived.end(NOBODY));
+        drop(table);
+        self.passing.forget();
+        self.wake_all();
+        self.complain(GONE);
+    }
+
+    fn take(&self, told: EdgeTold, file: Option<OwnedFd>) {
+        match told {
+            EdgeTold::Began => {
+                let mut table = self.table();
+                table.absence = None;
+                table.forget_questions();
+                table.live().for_each(|live| live.arrived.forget_asked());
+                drop(table);
+                self.passing.forget();
+            }
+            EdgeTold::CannotBegin { said } => {
+                // The helper has reported it to the operator by itself.
+                let said = ingest::shown(&said).into_owned();
+                let mut table = self.table();
+                table.absence =
+                    Some(format!("the edge's helper cannot begin, so nothing is fetched: {said}"));
+                table.forget_questions();
+                let why = Trouble::Unreachable.number();
+                table.live().for_each(|live| live.arrived.fail_asked(why));
+                drop(table);
+                self.passing.forget();
+            }
+            EdgeTold::Object(described) => self.take_object(described, file),
+            EdgeTold::Refused { path, why, for_ms, said } => {
+                self.table().refuse(&path, why, Duration::from_millis(for_ms));
+                self.count_failure(why, &said);
+            }
+            EdgeTold::There { object, first, end, fetched_bytes } => {
+                self.fetched_bytes.fetch_add(fetched_bytes, Relaxed);
+                if let Some(live) = self.live(object) {
+                    live.arrived.note(first..end);
+                }
+            }
+            EdgeTold::Failed { object, first, end, why, said } => {
+                if let Some(live) = self.live(object) {
+                    live.arrived.note_failed(first..end, why.number());
+                }
+                self.count_failure(why, &said);
+            }
+            EdgeTold::Passed { ticket, described } => self.passing.take(ticket, described, file),
+            EdgeTold::NotPassed { ticket, why, said } => {
+                self.passing.refuse(ticket, why);
+                self.count_failure(why, &said);
+            }
+            EdgeTold::TriedAgain { why } => count(&self.retries, why),
+            EdgeTold::Ended { object, why } => self.table().end(object, why),
+        }
+    }
+
+    /// The helper sent a message that can't be used. Requests that wait for it fail, and its slot is freed.
+    fn spoil(&self, told: EdgeTold) {
+        match told {
+            EdgeTold::Object(Described { path, .. }) | EdgeTold::Refused { path, .. } => {
+                self.table().spoil(&path);
+            }
+            EdgeTold::Passed { ticket, .. } => self.passing.refuse(ticket, Trouble::Wrong),
+            _ => {}
+        }
+    }
+
+    fn take_object(&self, described: Described, file: Option<OwnedFd>) {
+        let mut table = self.table();
+        let known = table.live.get(&described.object).and_then(Weak::upgrade);
+        let live = match (known, file) {
+            (Some(known), _) if known.arrived.size() == described.size => known,
+            (None, Some(file)) => {
+                let number = described.object;
+                let live = Live::new(number, file, PresentBlocks::new(described.size));
+                let live = Arc::new(live);
+                table.live.insert(number, Arc::downgrade(&live));
+                live
+            }
+            // The process is out of descriptors, so the kernel has dropped it; or it is the number of another object.
+            (Some(_), _) | (None, None) => {
+                table.refuse(&described.path, Trouble::Full, Duration::from_secs(1));
+                return;
+            }
+        };
+        let path = described.path.clone();
+        table.put(&path, Cached::new(live, described));
+        table.bound(self.objects_max);
+    }
+
+    /// The object at `path`, if it is known and either fresh or confirmed after `since`. Otherwise the helper is asked when it is `client`'s turn.
+    ///
+    /// # Errors
+    /// If there is no answer, or too many questions wait.
+    pub(super) fn look(
+        &self,
+        path: &str,
+        offset: u64,
+        since: Instant,
+        client: IpAddr,
+    ) -> Result<Looked<'_>, NoAnswer> {
+        let (mut table, now) = (self.table(), Instant::now());
+        if let Some(answer) = table.look(path, since, now) {
+            return answer.map(Looked::Found).map_err(NoAnswer::from);
+        }
+        let asked = match table.ask(path, offset, client) {
+            Ok((question, has_displaced)) => {
+                if has_displaced {
+                    self.wake_all();
+                }
+                Ok(Looked::Waits(Waiting { link: self, question }))
+            }
+            Err(no_turn) => match table.stale(path, now) {
+                Some(cached) => Ok(Looked::Found(cached)),
+                None => Err(no_turn),
+            },
+        };
+        drop(table);
+        self.send_questions();
+        asked.map_err(|no_turn| {
+            self.complain_of_queue(no_turn, client);
+            NoAnswer::QueueFull(no_turn)
+        })
+    }
+
+    /// Asks the helper to fetch blocks of an object.
+    pub(super) fn bring(&self, object: u64, blocks: Range<u64>) {
+        // The blocks are marked as requested by now. So either this or the thread that records the helper's end sees the other.
+        if self.trouble().is_some() {
+            if let Some(live) = self.live(object) {
+                live.arrived.note_failed(blocks, Trouble::Unreachable.number());
+            }
+            self.wake_all();
+            return;
+        }
+        let Range { start: first, end } = blocks;
+        self.ask(EdgeAsk::Bring { object, first, end });
+    }
+
+    /// Has the file at `path` fetched for one viewer, once it is `client`'s turn.
+    ///
+    /// # Errors
+    /// If there is no helper, or too many questions wait.
+    pub(super) fn pass(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, NoAnswer> {
+        let ticket = self.passing.begin(path, client).map_err(|no_turn| {
+            self.complain_of_queue(no_turn, client);
+            NoAnswer::QueueFull(no_turn)
+        })?;
+        // After creating the ticket: so either this or the thread that records the helper's end sees the other.
+        if self.trouble().is_some() {
+            return Err(Trouble::Unreachable.into());
+        }
+        if ticket.has_displaced {
+            self.wake_all();
+        }
+        self.send_questions();
+        Ok(ticket)
+    }
+
+    /// Sends the helper the questions whose turn it is.
+    fn send_questions(&self) {
+        let mut table = self.table();
+        if table.absence.is_none() {
+            while let Some(ask) = table.next() {
+                self.ask(ask);
+            }
+            while let Some(ask) = self.passing.next() {
+                self.ask(ask);
+            }
+        }
+    }
+
+    /// Number of questions waiting for their turn.
+    pub(crate) fn waiting(&self) -> usize {
+        self.table().waiting() + self.passing.waiting()
+    }
+
+    /// Viewers use these objects.
+    pub(super) fn note_used(&self, objects: Vec<u64>) {
+        // No thread reads the channel, so messages would pile up.
+        if self.trouble().is_some() {
+            return;
+        }
+        self.ask(EdgeAsk::Used { objects });
+    }
+
+    fn ask(&self, ask: EdgeAsk) {
+        // If the thread has ended, the helper is gone, which the other thread announces.
+        let _ = self.asks.send(ask);
+    }
+
+    /// Why nothing can be fetched, for the operator, if there is no helper.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.table().absence.clone()
+    }
+
+    /// Wakes a worker when there is news; returned once.
+    pub(super) fn take_woken(&self, worker: usize) -> Option<Woken> {
+        let mut woken = self.woken.lock().expect("no holder of this lock can panic");
+        woken.get_mut(worker)?.take()
+    }
+
+    /// Bytes fetched since the start.
+    pub(crate) fn fetched_bytes(&self) -> u64 {
+        self.fetched_bytes.load(Relaxed)
+    }
+
+    /// Fetches and writes to the cache that failed, by reason.
+    pub(crate) fn failures(&self) -> Counts {
+        self.failures.lock().expect("no holder of this lock can panic").clone()
+    }
+
+    /// Requests to the origin that were made again, by reason.
+    pub(crate) fn retries(&self) -> Counts {
+        self.retries.lock().expect("no holder of this lock can panic").clone()
+    }
+
+    fn count_failure(&self, why: Trouble, said: &str) {
+        count(&self.failures, why);
+        if why != Trouble::NotFound {
+            self.complain(said);
+        }
+    }
+
+    fn complain_of_queue(&self, no_turn: QueueFull, client: IpAddr) {
+        let whose = match no_turn {
+            QueueFull::ClientFull => format!("from {client}"),
+            QueueFull::Full => "from all viewers".to_owned(),
+        };
+        self.complain(&format!(
+            "too many requests {whose} wait for the origin: new ones get 503 until it answers some; if a proxy is at that address, see proxy_protocol"
+        ));
+    }
+
+    fn wake_all(&self) {
+        self.remotes.iter().for_each(Remote::wake);
+    }
+
+    fn complain(&self, what: &str) {
+        let mut told = self.told.lock().expect("no holder of this lock can panic");
+        if told.is_none_or(|last| last.elapsed() >= TOLD_EVERY) {
+            *told = Some(Instant::now());
+            // If the origin checks tokens and this server does not, the path still has its token.
+            eprintln!("fullbore: {}", ingest::shown(&redact::text(what.as_bytes())));
+        }
+    }
+
+    fn live(&self, object: u64) -> Option<Arc<Live>> {
+        self.table().live.get(&object)?.upgrade()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no holder of this lock can panic")
+    }
+}
+
+/// Result of looking a path up.
+pub(super) enum Looked<'a> {
+    /// The object there.
+    Found(Arc<Cached>),
+    /// The helper is asked, now or once it is the client's turn.
+    Waits(Waiting<'a>),
+}
+
+/// A viewer's wait for an answer.
+pub(super) struct Waiting<'a> {
+    link: &'a EdgeLink,
+    question: Arc<Question>,
+}
+
+impl Waiting<'_> {
+    /// The path.
+    pub(super) fn path(&self) -> Arc<str> {
+        Arc::clone(&self.question.path)
+    }
+
+    /// The outcome, once known.
+    pub(super) fn reply(&self) -> Option<&Reply> {
+        self.question.reply()
+    }
+
+    /// Whether it has been sent to the helper.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.question.is_under_way()
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.link.table().leave(&self.question, ANSWER_MAX);
+    }
+}
+
+fn count(counts: &Mutex<Counts>, why: Trouble) {
+    let mut counts = counts.lock().expect("no holder of this lock can panic");
+    *counts.entry(why.as_str()).or_default() += 1;
+}
+
+/// The thread that sends questions to the helper, and waits when the helper is slow.
+fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>) {
+    while let Ok(ask) = asked.recv() {
+        if line::send(socket, &ask, None).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore_tests::until;
+    use std::os::fd::AsFd;
+
+    const HOUR_MS: u64 = 3_600_000;
+
+    /// A link, and the helper's end of its socket.
+    fn link() -> (Arc<EdgeLink>, OwnedFd) {
+        let (ours, helpers) = line::pair().unwrap();
+        let lock = tempfile::tempfile().unwrap();
+        (EdgeLink::start(ours, lock, 1, 100).unwrap(), helpers)
+    }
+
+    /// Result of looking `path` up; `None` if the helper has to be asked.
+    fn looked(
+        link: &EdgeLink,
+        path: &str,
+        since: Instant,
+    ) -> Option<Result<Arc<Cached>, NoAnswer>> {
+        match link.look(path, 0, since, IpAddr::from([192, 0, 2, 1])) {
+            Ok(Looked::Found(cached)) => Some(Ok(cached)),
+            Ok(Looked::Waits(_)) => None,
+            Err(why) => Some(Err(why)),
+        }
+    }
+
+    /// Reports an object, and waits until it is known.
+    fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u64, u64)) {
+        let before = Instant::now();
+        let described = Described {
+            path: path.into(),
+            object,
+            size: 1,
+            etag: "\"x\"".into(),
+            content_type: None,
+            modified: None,
+            is_date_strong: false,
+            cache_control: None,
+            fresh_ms: terms_ms.0,
+            stale_ms: terms_ms.1,
+            age_ms: 0,
+            is_stale: false,
+        };
+        let file = tempfile::tempfile().unwrap();
+        line::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
+        until("the object to be known", || looked(link, path, before).is_some());
+    }
+
+    fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, NoAnswer>> {
+        Some(looked(link, path, Instant::now())?.map(|cached| cached.live.number))
+    }
+
+    #[test]
+    fn without_a_helper_what_is_stale_is_served_only_while_the_origin_allows_it() {
+        let (link, helper) = link();
+        tell(&link, &helper, "/fresh", 1, (HOUR_MS, 0));
+        tell(&link, &helper, "/stale", 2, (0, HOUR_MS));
+        tell(&link, &helper, "/short", 3, (0, 1));
+        tell(&link, &helper, "/strict", 4, (0, 0));
+        // sleeps: what may be used for a millisecond has to be older than that
+        std::thread::sleep(Duration::from_millis(2));
+        assert_eq!(status(&link, "/stale"), None, "the helper is asked first");
+        assert_eq!(link.trouble(), None);
+        drop(helper);
+        until("the helper to be missed", || link.trouble().is_some());
+        assert_eq!(status(&link, "/fresh"), Some(Ok(1)));
+        assert_eq!(status(&link, "/stale"), Some(Ok(2)));
+        for path in ["/short", "/strict", "/unknown"] {
+            assert_eq!(status(&link, path), Some(Err(Trouble::Unreachable.into())), "{path}");
+        }
+        let since = Instant::now();
+        let is_stale = |path| looked(&link, path, since).unwrap().ok().unwrap().is_stale(since);
+        assert!(is_stale("/stale") && !is_stale("/fresh"));
+        assert!(link.trouble().unwrap().contains("restart the server"));
+    }
+
+    #[test]
+    fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
+        let (link, helper) = link();
+        let pass = || link.pass("/a".into(), IpAddr::from([192, 0, 2, 1]));
+        assert_eq!(status(&link, "/a"), None);
+        let said = "objects is a file".to_owned();
+        line::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
+        until("the helper to be missed", || link.trouble().is_some());
+        assert!(link.trouble().unwrap().contains("objects is a file"));
+        assert_eq!(status(&link, "/a"), Some(Err(Trouble::Unreachable.into())));
+        assert_eq!(pass().err(), Some(Trouble::Unreachable.into()));
+        line::send(&helper, &EdgeTold::Began, None).unwrap();
+        until("the next helper", || link.trouble().is_none());
+        assert_eq!(status(&link, "/a"), None);
+        assert!(pass().is_ok());
+    }
+
+    #[test]
+    fn while_many_questions_wait_what_is_stale_is_served_where_the_origin_allows_it() {
+        let (link, helper) = link();
+        for number in 0..80 {
+            tell(&link, &helper, &format!("/film{number}"), number + 1, (0, 0));
+        }
+        tell(&link, &helper, "/lax", 1000, (0, HOUR_MS));
+        tell(&link, &helper, "/strict", 1001, (0, 0));
+        assert_eq!(status(&link, "/lax"), None, "there is time to ask");
+        let client = |number: u8| IpAddr::from([192, 0, 2, number]);
+        let ask = |number: u8| {
+            let path = format!("/film{number}");
+            let looked = link.look(&path, 0, Instant::now(), client(number));
+            let Ok(looked) = looked else { panic!("there is room for all of them") };
+            looked
+        };
+        let waiting: Vec<_> = (0..80).map(ask).collect();
+        assert!(link.waiting() > 32, "{}", link.waiting());
+        assert_eq!(status(&link, "/lax"), Some(Ok(1000)));
+        assert_eq!(status(&link, "/strict"), None);
+        assert_eq!(status(&link, "/new"), None, "that is asked in a place of its own");
+        drop(waiting);
+        assert_eq!(link.waiting(), 0, "no viewer waits for them any more");
+        assert_eq!(status(&link, "/lax"), None);
+    }
+}

@@ -1,0 +1,221 @@
+//! Carries players' reports of their viewers' experience (CMCD) from the sessions of one worker to the admin listener's thread, which keeps
+//! the figures ([`qoe`]).
+//!
+//! A request without CMCD costs a look at its query. A report is parsed and hashed, and joins a list that only this worker touches. Once a
+//! second the list is handed over, so that no request takes a lock. Only hashes of a session's name and of its address leave this module.
+
+use crate::audience::Audience;
+use fullbore_http::{Field, Request};
+use qoe::{Cmcd, Delivery, QoeReport, Salt};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+use telemetry::Numbers;
+
+/// The most reports between two handovers: far more than a core answers requests in a second. Further ones are dropped and counted.
+const REPORTS_MAX: usize = 8192;
+
+/// The argument's name in a query.
+const ARGUMENT: &[u8] = b"CMCD=";
+
+/// One worker's collection of reports.
+pub struct Experience {
+    salt: RefCell<Salt>,
+    /// The start of all workers' times.
+    epoch: Instant,
+    reports: RefCell<Vec<QoeReport>>,
+    deliveries: RefCell<Vec<Delivery>>,
+}
+
+impl Experience {
+    /// An empty collection, with the salt and the start that all workers share.
+    pub fn new(salt: Salt, epoch: Instant) -> Self {
+        let (reports, deliveries) = Default::default();
+        Self { salt: RefCell::new(salt), epoch, reports, deliveries }
+    }
+
+    /// Notes the report in `request`, which is answered with the file at `path`.
+    pub fn note(&self, request: &Request, path: &[u8], since_1970: Duration, numbers: &Numbers) {
+        let query = request.query().and_then(in_query);
+        let cmcd = cmcd_of(request, query.as_deref());
+        if cmcd.is_empty() {
+            return;
+        }
+        numbers.cmcd_malformed_total.add(u64::from(cmcd.malformed));
+        let Some(name) = cmcd.session else {
+            numbers.cmcd_sessionless_total.add(1);
+            return;
+        };
+        let mut reports = self.reports.borrow_mut();
+        if reports.len() >= REPORTS_MAX {
+            numbers.cmcd_reports_lost_total.add(1);
+            return;
+        }
+        numbers.cmcd_reports_total.add(1);
+        let session = self.salt.borrow_mut().session(name, since_1970.as_secs());
+        reports.push(QoeReport::new(self.now_us(), session, path, &cmcd));
+    }
+
+    /// Records how many bytes of the response to `request` the viewer at `client` received, if the request names a session.
+    pub fn note_delivery(
+        &self,
+        request: &Request,
+        client: IpAddr,
+        bytes: u64,
+        since_1970: Duration,
+    ) {
+        let query = request.query().and_then(in_query);
+        let cmcd = cmcd_of(request, query.as_deref());
+        let mut deliveries = self.deliveries.borrow_mut();
+        let Some(name) = cmcd.session.filter(|_| deliveries.len() < REPORTS_MAX) else { return };
+        let mut salt = self.salt.borrow_mut();
+        let session = salt.session(name, since_1970.as_secs());
+        let viewer = salt.session(&network(client), since_1970.as_secs());
+        deliveries.push(Delivery { at_us: self.now_us(), session, viewer, bytes });
+    }
+
+    fn now_us(&self) -> u64 {
+        u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Hands over the recorded reports.
+    pub fn publish(&self, audience: &Audience) {
+        audience.hand_over(&mut self.reports.borrow_mut());
+        audience.hand_over_deliveries(&mut self.deliveries.borrow_mut());
+    }
+}
+
+/// The part of an address that counts as one viewer: an IPv4 address, or an IPv6 network of 64 bits, the least that one subscriber has (RFC 6177).
+fn network(client: IpAddr) -> Vec<u8> {
+    match client.to_canonical() {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets()[..8].into(),
+    }
+}
+
+/// The CMCD of a request: in its field, and in its query as [`in_query`] has decoded it. The query's values replace the field's.
+fn cmcd_of<'a>(request: &'a Request, in_query: Option<&'a [u8]>) -> Cmcd<'a> {
+    let mut cmcd = Cmcd::default();
+    request.field(Field::Cmcd).into_iter().chain(in_query).for_each(|text| cmcd.read(text));
+    cmcd
+}
+
+/// The CMCD in a query, decoded. Text with broken encoding is passed on as it is, and will hardly parse.
+fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let value = query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(ARGUMENT))?;
+    Some(fullbore_http::percent_decoded(value).map_or(Cow::Borrowed(value), Cow::Owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore_http::{Parse, RequestLimits};
+
+    /// The reports and counters of one request.
+    fn noted(target: &str, lines: &str) -> (Vec<QoeReport>, Numbers) {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+        let parsed = fullbore_http::parse(head.as_bytes(), &RequestLimits::default()).unwrap();
+        let Parse::Complete { request, .. } = parsed else { panic!("{head:?}") };
+        let now = Duration::from_secs(1_790_000_000);
+        let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
+        let numbers = Numbers::default();
+        experience.note(&request, b"a/1.m4s", now, &numbers);
+        let audience = Audience::default();
+        experience.publish(&audience);
+        (audience.take_reports(), numbers)
+    }
+
+    #[test]
+    fn what_a_session_took_is_noted_by_network() {
+        let now = Duration::from_secs(1_790_000_000);
+        let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
+        let head = b"GET /a?CMCD=sid%3D%22x%22 HTTP/1.1\r\nHost: h\r\n\r\n";
+        let Ok(Parse::Complete { request, .. }) =
+            fullbore_http::parse(head, &RequestLimits::default())
+        else {
+            panic!()
+        };
+        let addresses =
+            ["192.0.2.1", "::ffff:192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2:1"];
+        for address in addresses {
+            experience.note_delivery(&request, address.parse().unwrap(), 7, now);
+        }
+        let audience = Audience::default();
+        experience.publish(&audience);
+        let noted = audience.take_deliveries();
+        let viewers: Vec<_> = noted.iter().map(|delivery| delivery.viewer).collect();
+        assert!(noted.iter().all(|one| one.session == noted[0].session && one.bytes == 7));
+        assert_eq!((viewers[0], viewers[3]), (viewers[1], viewers[4]));
+        assert!(viewers[0] != viewers[2] && viewers[0] != viewers[3]);
+        let plain =
+            fullbore_http::parse(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &RequestLimits::default());
+        let Ok(Parse::Complete { request, .. }) = plain else { panic!() };
+        experience.note_delivery(&request, addresses[0].parse().unwrap(), 7, now);
+        experience.publish(&audience);
+        assert!(audience.take_deliveries().is_empty());
+    }
+
+    #[test]
+    fn query_and_headers_tell_the_same() {
+        let query = "/a/1.m4s?x=1&CMCD=br%3D3200%2Cd%3D4004%2Cot%3Dv%2Csid%3D%22me%22%2Csu";
+        let lines =
+            "CMCD-Object: br=3200,d=4004,ot=v\r\ncmcd-request: su\r\nCMCD-Session: sid=\"me\"\r\n";
+        for (reports, numbers) in [noted(query, ""), noted("/a/1.m4s", lines)] {
+            let [report] = &reports[..] else { panic!("{reports:?}") };
+            assert_eq!(
+                (report.bitrate_kbps, report.duration_ms, report.startup),
+                (Some(3200), Some(4004), true)
+            );
+            assert_eq!(&*report.path, "a/1.m4s");
+            assert_eq!(numbers.cmcd_reports_total.value(), 1);
+        }
+    }
+
+    #[test]
+    fn what_tells_nothing_is_not_noted() {
+        for target in
+            ["/a/1.m4s", "/a/1.m4s?cmcd=sid%3D%22x%22", "/a/1.m4s?CMCD=", "/a?xCMCD=sid%3D%22x%22"]
+        {
+            let (reports, numbers) = noted(target, "");
+            assert!(reports.is_empty(), "{target}");
+            assert_eq!(numbers.cmcd_sessionless_total.value(), 0, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_counted() {
+        let (reports, numbers) = noted("/a/1.m4s?CMCD=br%3D3200%2Cd%3Dx", "");
+        assert!(reports.is_empty());
+        assert_eq!(
+            (numbers.cmcd_sessionless_total.value(), numbers.cmcd_malformed_total.value()),
+            (1, 1)
+        );
+        let (_, numbers) = noted("/a/1.m4s?CMCD=sid%3D%zz", "");
+        assert_eq!(numbers.cmcd_malformed_total.value(), 1, "broken encoding");
+    }
+
+    #[test]
+    fn a_flood_is_bounded() {
+        let now = Duration::from_secs(1_790_000_000);
+        let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
+        let head = b"GET /a?CMCD=sid%3D%22x%22 HTTP/1.1\r\nHost: h\r\n\r\n";
+        let Ok(Parse::Complete { request, .. }) =
+            fullbore_http::parse(head, &RequestLimits::default())
+        else {
+            panic!()
+        };
+        let numbers = Numbers::default();
+        for _ in 0..REPORTS_MAX + 5 {
+            experience.note(&request, b"a", now, &numbers);
+        }
+        assert_eq!(numbers.cmcd_reports_lost_total.value(), 5);
+        let audience = Audience::default();
+        // The reports are not taken: new ones are dropped, waiting ones are not.
+        for _ in 0..3 {
+            experience.publish(&audience);
+            experience.note(&request, b"a", now, &numbers);
+        }
+        assert_eq!(audience.take_reports().len(), REPORTS_MAX);
+    }
+}

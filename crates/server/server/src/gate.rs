@@ -1,0 +1,294 @@
+//! Decides which requests may get which file: if keys are configured, the protected paths are served only with a valid token.
+//!
+//! A token comes in front of the path (`/t/TOKEN/films/a.mp4`), so that relative URLs in a playlist inherit it, or in the query
+//! (`/films/a.mp4?token=TOKEN`). Either way the file is the same one, with the same entry among the open files and the same ETag.
+//! While there are keys, a first segment `t` always means a token; a library's own folder of that name is under `/t/TOKEN/t/`. As long as keys
+//! are still to come ([`crate::config::Signing::may_be_empty`]), nothing needs a token, and anything in the form of one is removed unread: so a
+//! fleet can start to sign before its nodes require signatures.
+//!
+//! The gate comes before any file is opened, so a refusal does not reveal whether the file exists. Paths are compared as they
+//! will be opened: decoded, with nothing left to normalise ([`fullbore_http::LibraryPath`]).
+
+use fullbore_http::{LibraryPath, Request, Resource};
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::sync::Arc;
+use token::{KeyRing, Token, TokenFault, Verified};
+
+/// One worker's gate.
+pub struct Gate {
+    keys: RefCell<Arc<KeyRing>>,
+    /// Prefixes of the paths that need a token; an empty one covers everything.
+    required: Vec<LibraryPath>,
+}
+
+impl Gate {
+    /// A gate for the paths in `required`, which have passed [`crate::Config::check`].
+    pub fn new(keys: Arc<KeyRing>, required: &[String]) -> Self {
+        let paths = required.iter().map(|path| LibraryPath::as_written(path.as_bytes()));
+        let required = paths.map(|path| path.expect("checked with the configuration")).collect();
+        Self { keys: RefCell::new(keys), required }
+    }
+
+    /// Replaces the keys.
+    pub fn renew(&self, keys: Arc<KeyRing>) {
+        *self.keys.borrow_mut() = keys;
+    }
+
+    /// The resource that `request` names, with the token removed. `verified` has the tokens that this connection has shown before.
+    ///
+    /// # Errors
+    /// Why its token does not allow the request.
+    pub fn admit<'r>(
+        &self,
+        request: &'r Request,
+        client: IpAddr,
+        now_unix_seconds: u64,
+        verified: &mut Verified,
+    ) -> Result<Cow<'r, Resource>, TokenFault> {
+        let (token, resource) = self.taken_off(request);
+        if let Resource::File(path) = &*resource {
+            let path = path.as_bytes();
+            if self.requires(path) {
+                let token = token.ok_or(TokenFault::Missing)?;
+                let keys = self.keys.borrow();
+                keys.check_again(verified, token, path, client, now_unix_seconds)?;
+            }
+        }
+        // The server's own pages need no token, and a path that is not a file gives 404, with a token or without.
+        Ok(resource)
+    }
+
+    /// A check of further paths, those that a list may name, against the token of `request`. A signature is checked once for all
+    /// consecutive paths below the same prefix.
+    pub fn may_have<'a>(
+        &'a self,
+        request: &'a Request,
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> impl FnMut(&[u8]) -> bool + use<'a> {
+        let text = self.taken_off(request).0.unwrap_or_default();
+        let token = Token::parse(text);
+        let mut last: Option<(Vec<u8>, bool)> = None;
+        move |path| {
+            if !self.requires(path) {
+                return true;
+            }
+            let Some(prefix) = token.as_ref().and_then(|token| token.prefix(path)) else {
+                return false;
+            };
+            match &last {
+                Some((known, is_good)) if known == prefix => *is_good,
+                _ => {
+                    let checked = self.keys.borrow().check(text, path, client, now_unix_seconds);
+                    last = Some((prefix.to_vec(), checked.is_ok()));
+                    checked.is_ok()
+                }
+            }
+        }
+    }
+
+    /// `path` without the token at its start.
+    pub fn without_token<'p>(&self, path: &'p [u8]) -> &'p [u8] {
+        let signed = token::before_path(path).filter(|(token, _)| self.counts(token));
+        signed.and_then(|(_, path)| path).unwrap_or(path)
+    }
+
+    /// Whether the text in a token's place counts as one.
+    fn counts(&self, token: &[u8]) -> bool {
+        !self.keys.borrow().is_empty() || Token::parse(token).is_some()
+    }
+
+    /// The token of `request`, and the requested resource without it.
+    fn taken_off<'r>(&self, request: &'r Request) -> (Option<&'r [u8]>, Cow<'r, Resource>) {
+        match before_path(&request.resource) {
+            Some((token, rest)) if self.counts(token) => (Some(token), Cow::Owned(rest)),
+            _ => (request.query().and_then(token::in_query), Cow::Borrowed(&request.resource)),
+        }
+    }
+
+    fn requires(&self, path: &[u8]) -> bool {
+        if self.keys.borrow().is_empty() {
+            return false;
+        }
+        let mut prefixes = self.required.iter().map(LibraryPath::as_bytes);
+        prefixes.any(|prefix| match path.strip_prefix(prefix) {
+            Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
+            None => false,
+        })
+    }
+}
+
+/// The token at the start of a path, and the resource that the rest of the path names.
+fn before_path(resource: &Resource) -> Option<(&[u8], Resource)> {
+    let (Resource::File(path) | Resource::Directory(path)) = resource else { return None };
+    let (token, _) = token::before_path(path.as_bytes())?;
+    Some((token, resource.below(token::SEGMENTS)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fullbore_http::{Parse, RequestLimits};
+    use token::Grant;
+
+    const NOW: u64 = 1_790_000_000;
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn keys() -> Arc<KeyRing> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("url.key");
+        token::make_key_file(&file).unwrap();
+        Arc::new(KeyRing::read(&[file]).unwrap())
+    }
+
+    fn gate(required: &[&str]) -> Gate {
+        let required: Vec<String> = required.iter().map(|path| (*path).into()).collect();
+        Gate::new(keys(), &required)
+    }
+
+    fn token(gate: &Gate, prefix: &str) -> String {
+        let prefix = prefix.as_bytes();
+        let grant = Grant { prefix, expires_unix_seconds: NOW + 1, client: None };
+        gate.keys.borrow().sign(&grant).expect("it signs")
+    }
+
+    fn request(target: &str) -> Request {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n");
+        let parsed = fullbore_http::parse(head.as_bytes(), &RequestLimits::default()).unwrap();
+        let Parse::Complete { request, .. } = parsed else { panic!("{head:?}") };
+        request
+    }
+
+    /// The path that is allowed, or why it is not.
+    fn admit(gate: &Gate, target: &str) -> Result<String, TokenFault> {
+        gate.admit(&request(target), CLIENT, NOW, &mut Verified::default()).map(|resource| {
+            match &*resource {
+                Resource::File(path) => String::from_utf8(path.as_bytes().to_vec()).unwrap(),
+                other => format!("{other:?}"),
+            }
+        })
+    }
+
+    #[test]
+    fn a_token_in_front_or_in_the_query_is_taken_off() {
+        let gate = gate(&["/"]);
+        let token = token(&gate, "films/a");
+        let good = Ok("films/a/b.m4s".to_owned());
+        assert_eq!(admit(&gate, &format!("/t/{token}/films/a/b.m4s")), good);
+        assert_eq!(admit(&gate, &format!("/t/{token}/films/a/b.m4s?CMCD=br%3D1")), good);
+        assert_eq!(admit(&gate, &format!("/films/a/b.m4s?token={token}")), good);
+        assert_eq!(admit(&gate, &format!("/films/a/b.m4s?CMCD=su&token={token}&x")), good);
+        assert_eq!(admit(&gate, &format!("/%74/{token}/f%69lms/a/b%2Em4s")), good);
+    }
+
+    #[test]
+    fn until_there_is_a_key_tokens_are_taken_off_and_not_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("keys.pem");
+        std::fs::write(&file, "").unwrap();
+        let (gate, signing) = (gate(&["/"]), gate(&["/"]));
+        gate.renew(Arc::new(KeyRing::read_perhaps_empty(&[file]).unwrap()));
+        let token = token(&signing, "films/a");
+        let (good, plain) = (format!("/t/{token}/films/a/b.m4s"), "/films/a/b.m4s");
+        for target in [good.as_str(), plain, &format!("{plain}?token={token}")] {
+            assert_eq!(admit(&gate, target), Ok("films/a/b.m4s".to_owned()), "{target}");
+        }
+        assert_eq!(admit(&gate, "/t/films/a"), Ok("t/films/a".to_owned()), "a folder of that name");
+        assert_eq!(gate.without_token(&good.as_bytes()[1..]), b"films/a/b.m4s");
+        assert_eq!(gate.without_token(b"t/films/a"), b"t/films/a");
+        // With the key, only a real token counts.
+        gate.renew(Arc::clone(&signing.keys.borrow()));
+        assert_eq!(admit(&gate, &good), Ok("films/a/b.m4s".to_owned()));
+        assert_eq!(admit(&gate, plain), Err(TokenFault::Missing));
+    }
+
+    #[test]
+    fn without_one_there_is_nothing() {
+        let gate = gate(&["/"]);
+        for target in ["/films/a", "/t/films", "/t", "/films/a?t=x", "/films/a?Token=x"] {
+            assert_eq!(admit(&gate, target), Err(TokenFault::Missing), "{target}");
+        }
+        for target in ["/t/films/a", "/films/a?token=", "/t/../a", "/films/a?token=x"] {
+            let expected = if target == "/t/../a" {
+                Ok("Refused(DotSegment)".into())
+            } else {
+                Err(TokenFault::Malformed)
+            };
+            assert_eq!(admit(&gate, target), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_path_cannot_climb_out_of_its_prefix() {
+        let gate = gate(&["/"]);
+        let token = token(&gate, "films/a");
+        for path in ["films/a/../b", "films/a/%2e%2e/b", "films/a/./b", "films//a/b", "films/a%2fb"]
+        {
+            let admitted = admit(&gate, &format!("/t/{token}/{path}"));
+            assert!(
+                admitted.as_ref().is_ok_and(|path| path.starts_with("Refused")),
+                "{path}: {admitted:?}"
+            );
+        }
+        for path in ["films/ab", "films/b", "films", "films/A/b", "films%2fa"] {
+            let admitted = admit(&gate, &format!("/t/{token}/{path}"));
+            let refused = admitted.as_ref().is_ok_and(|path| path.starts_with("Refused"));
+            assert!(refused || admitted == Err(TokenFault::Wrong), "{path}: {admitted:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_does_not_open_what_is_the_servers() {
+        let gate = gate(&["/"]);
+        let token = token(&gate, "");
+        let admitted = admit(&gate, &format!("/t/{token}/-/status.json")).unwrap();
+        assert!(admitted.starts_with("Reserved"), "{admitted}");
+        let twice = admit(&gate, &format!("/t/{token}/t/{token}/a"));
+        assert_eq!(twice, Ok(format!("t/{token}/a")), "one token is taken off, not two");
+    }
+
+    #[test]
+    fn the_servers_pages_are_open() {
+        let gate = gate(&["/"]);
+        for target in ["/", "/-/", "/-/watch/films/a", "/-/titles.json", "/films/"] {
+            assert!(admit(&gate, target).is_ok(), "{target}");
+        }
+    }
+
+    #[test]
+    fn a_list_names_what_the_token_allows() {
+        let gate = gate(&["films"]);
+        let named = |target: &str| {
+            let request = request(target);
+            let mut may_have = gate.may_have(&request, CLIENT, NOW);
+            let paths = ["films/a", "films/ab", "films/b", "films/b/c", "open"];
+            paths.into_iter().filter(|path| may_have(path.as_bytes())).collect::<Vec<_>>()
+        };
+        assert_eq!(named("/-/titles.json"), ["open"]);
+        assert_eq!(named("/t/x/-/titles.json"), ["open"]);
+        let film = token(&gate, "films/b");
+        assert_eq!(named(&format!("/t/{film}/-/titles.json")), ["films/b", "films/b/c", "open"]);
+        assert_eq!(named(&format!("/t/{}/-/titles.json", token(&gate, "films"))).len(), 5);
+        assert_eq!(named(&format!("/t/{}/-/titles.json", token(&gate, "open"))), ["open"]);
+    }
+
+    #[test]
+    fn only_what_is_required_needs_one() {
+        let gate = gate(&["/films/", "private/x.mp4"]);
+        for (path, needs) in [
+            ("films/a", true),
+            ("films", true),
+            ("films2/a", false),
+            ("open/films/a", false),
+            ("private/x.mp4", true),
+            ("private/x.mp4x", false),
+            ("private/y.mp4", false),
+        ] {
+            let admitted = admit(&gate, &format!("/{path}"));
+            assert_eq!(admitted.is_err(), needs, "{path}: {admitted:?}");
+        }
+        assert_eq!(admit(&gate, "/t/anything/open/a"), Ok("open/a".into()));
+    }
+}

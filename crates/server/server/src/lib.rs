@@ -1,0 +1,70 @@
+//! The data plane: combines http, disk, tls and net into a server.
+//!
+//! [`server::Server`] starts the workers. A worker ([`worker`]) has a core of its own, with one thread, one ring, its own
+//! listener, buffers and open files. A session ([`session`]) handles one connection: handshake, requests, responses. A
+//! [`delivery::Outgoing`] describes a response; the crate `delivery` moves it from disk to socket.
+//!
+//! Workers share only their controls ([`control`]) and the counters that others read ([`::telemetry`]).
+
+mod accepting;
+pub mod access;
+pub mod access_log;
+mod acme;
+mod address_lists;
+pub mod admin;
+pub mod admin_hosts;
+pub mod answering;
+pub mod audience;
+mod buffers;
+pub mod busiest;
+pub mod bypass;
+mod clock;
+pub mod config;
+pub mod control;
+mod crossings;
+pub mod drain;
+mod edge;
+pub mod experience;
+mod folders;
+pub mod gate;
+mod header_rules;
+mod hosts;
+mod hot_memory;
+mod ingress;
+mod introduction;
+pub mod libraries;
+mod listen;
+pub mod live;
+mod moves;
+mod nic_watch;
+pub mod notify;
+pub mod offload;
+mod opened;
+mod own_files;
+pub mod page;
+mod path_pattern;
+mod pins;
+pub mod redact;
+mod redirect;
+mod reloads;
+mod renewal;
+pub mod sandbox;
+pub mod server;
+pub mod session;
+pub mod signals;
+mod silo;
+mod silo_map;
+mod standby;
+mod start_error;
+pub mod switch;
+pub mod title_listing;
+pub mod tls_stat;
+pub mod upgrade;
+pub mod warnings;
+pub mod worker;
+
+pub use address_lists::AddressListError;
+pub use config::{Config, ConfigError};
+pub use listen::ListenError;
+pub use server::Server;
+pub use start_error::{RunError, StartError};

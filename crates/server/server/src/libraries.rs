@@ -1,0 +1,127 @@
+//! The libraries that a worker serves: one for each site's hosts, and one for all other hosts.
+
+use crate::config::Config;
+use crate::edge::LocalEdge;
+use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
+use crate::gate::Gate;
+use crate::hosts::Hosts;
+use crate::title_listing::TitleListing;
+use disk::{Files, Inode};
+use fullbore_http::{Field, Request};
+use std::borrow::Cow;
+use std::io;
+use std::sync::Arc;
+
+/// Everything that a worker serves, and the access rules.
+pub struct Libraries {
+    all: Vec<Library>,
+    hosts: Hosts,
+    /// Decides which requests may get which file; none without keys.
+    pub gate: Option<Gate>,
+    /// The files of a caching edge; none if the libraries' are served.
+    pub(crate) edge: Option<LocalEdge>,
+}
+
+/// One library.
+pub struct Library {
+    /// The prefix of its titles' names where titles of all libraries are listed: its first host and a colon. With a slash, the host would
+    /// look like a folder, and so like a title of its own. Empty for the library of all hosts without a site.
+    prefix: Vec<u8>,
+    /// The files.
+    pub files: Files,
+    /// The folders that they are in.
+    folders: Arc<Folders>,
+    /// The list of titles for the pages; none without pages.
+    pub listing: Option<TitleListing>,
+}
+
+impl Libraries {
+    /// The libraries of `config`; their folders and title lists are given in the same order. Each keeps at most `open_files_max` files open; files on
+    /// the disks in `rotating` are read in whole buffers.
+    ///
+    /// # Errors
+    /// If no descriptor is available.
+    pub(crate) fn new(
+        config: &Config,
+        folders: &AllFolders,
+        listings: Vec<Option<TitleListing>>,
+        (open_files_max, rotating): (usize, &Arc<[u64]>),
+        gate: Option<Gate>,
+        edge: Option<LocalEdge>,
+    ) -> io::Result<Self> {
+        let library = |(library, listing): (&LibraryFolders, Option<TitleListing>)| {
+            let prefix =
+                library.hosts.first().map(|host| format!("{}:", host.to_ascii_lowercase()));
+            let files = library.folders.files(open_files_max)?;
+            let files = files.with_rotating(Arc::clone(rotating));
+            let prefix = prefix.unwrap_or_default().into_bytes();
+            Ok(Library { prefix, files, folders: Arc::clone(&library.folders), listing })
+        };
+        let all = folders.iter().zip(listings).map(library).collect::<io::Result<_>>()?;
+        Ok(Self { all, hosts: Hosts::new(config), gate, edge })
+    }
+
+    /// The library of the host that `request` is for; none if that host has none.
+    pub fn of(&self, request: &Request) -> Option<&Library> {
+        self.all.get(self.hosts.library_of(request.field(Field::Host))?)
+    }
+
+    /// The library of all hosts without a site, if there is one.
+    pub fn of_others(&self) -> Option<&Library> {
+        self.all.get(self.hosts.library_of(None)?)
+    }
+
+    /// Whether none of them can be served, or an edge can fetch nothing.
+    pub(crate) fn are_lost(&self) -> bool {
+        if self.edge.as_ref().is_some_and(|edge| edge.link().trouble().is_some()) {
+            return true;
+        }
+        self.all.iter().all(|library| matches!(library.folders.health(), Health::Lost(_)))
+    }
+
+    /// From now on, refuses to serve `inodes` from any library, under any name.
+    pub(crate) fn withhold(&self, inodes: &Arc<[Inode]>) {
+        self.all.iter().for_each(|library| library.files.withhold(Arc::clone(inodes)));
+    }
+
+    /// Closes the files that no viewer uses, to free their descriptors.
+    pub(crate) fn forget_unused(&self) {
+        self.all.iter().for_each(|library| library.files.forget_unused());
+    }
+
+    /// Once a second, releases files that other programs wait to write to, and switches to the newest name tables.
+    pub(crate) fn tick(&self) {
+        for Library { files, folders, .. } in &self.all {
+            files.forget_recalled();
+            if let Some(Tables { names, originals }) = folders.tables() {
+                files.renew_names(names);
+                files.fall_back_on(originals);
+            }
+        }
+    }
+
+    /// How often a lease on a file could not be taken because a program had it open for writing.
+    pub(crate) fn open_for_writing(&self) -> u64 {
+        self.all.iter().map(|library| library.files.open_for_writing()).sum()
+    }
+
+    /// The number of remembered files.
+    pub(crate) fn remembered_count(&self) -> u64 {
+        self.all.iter().map(|library| library.files.remembered_count() as u64).sum()
+    }
+}
+
+impl Library {
+    /// `path` as shown where it could belong to another library.
+    pub(crate) fn named<'p>(&self, path: &'p [u8]) -> Cow<'p, [u8]> {
+        match self.prefix.is_empty() {
+            true => Cow::Borrowed(path),
+            false => Cow::Owned([&self.prefix, path].concat()),
+        }
+    }
+
+    /// Records that a file of `folder` could not be read.
+    pub(crate) fn note_failure(&self, folder: Option<u16>) {
+        self.folders.note_failure(folder);
+    }
+}

@@ -1,0 +1,137 @@
+//! The responses of the public listener under `/-/`: the pages, their assets, and the list of titles.
+//!
+//! | path | what |
+//! |---|---|
+//! | `/-/` | the page of titles, also at `/` if the library has no `index.html` |
+//! | `/-/watch/TITLE` | the player; the page itself checks whether the title exists |
+//! | `/-/assets/NAME` | files that pages refer to, cached for good, because names change with content |
+//! | `/-/titles.json` | the titles; those that need a token only if the request's token allows them |
+
+use crate::libraries::Library;
+use crate::worker::Worker;
+use fullbore_http::{Context, PageBody, Part, Request, Response, respond_page};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// Header fields of documents: permissions of pages, no Referer for other sites (the URL may contain a token), and no framing by other
+/// sites.
+const DOCUMENT_FIELDS: &[(&str, &str)] = &[
+    ("Content-Security-Policy", web::POLICY),
+    ("Referrer-Policy", "no-referrer"),
+    ("Cross-Origin-Opener-Policy", "same-origin"),
+];
+
+/// Header fields of all other responses: no page of another site needs them.
+const PART_FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
+
+/// A library's own page at `/`.
+pub const FRONT: &[u8] = b"index.html";
+
+/// The page of titles at `/`.
+pub fn shelf(worker: &Worker, request: &Request) -> Response {
+    document(worker, request, web::Page::Shelf, None)
+}
+
+/// The response for `path` below `/-/`; `None` if there is none. The list contains the titles, by path, that `may_name` allows.
+pub fn reserved(
+    worker: &Worker,
+    library: &Library,
+    request: &Request,
+    path: &[u8],
+    may_name: Option<impl FnMut(&[u8]) -> bool>,
+) -> Option<Response> {
+    let listing = library.listing.as_ref()?;
+    let is_folder = is_folder(request);
+    if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
+        let slashes = path.iter().filter(|byte| **byte == b'/').count();
+        let depth = slashes + usize::from(is_folder);
+        return Some(document(worker, request, web::Page::Watch, Some(depth)));
+    }
+    match (path, is_folder) {
+        (b"", true) => Some(document(worker, request, web::Page::Shelf, Some(0))),
+        (_, true) => None,
+        (b"titles.json", false) => {
+            let mut list = listing.list();
+            if let Some(mut may_name) = may_name {
+                list = list.only(|title| may_name(title.as_os_str().as_bytes()));
+            }
+            let body = vec![Part::Shared(Arc::clone(&list.json))];
+            let etag = Some(&*list.etag);
+            let page = PageBody { etag, body, content_type: "application/json", ..part(None) };
+            Some(respond(worker, request, page))
+        }
+        (path, false) => worker.with_context(|context| asset(request, path, context)),
+    }
+}
+
+/// The answer to a health check of a healthy server.
+pub fn well(request: &Request, context: &Context<'_>) -> Response {
+    let body = vec![Part::Static(b"ok\n")];
+    let page = PageBody {
+        content_type: "text/plain; charset=utf-8",
+        cache_control: "no-store",
+        body,
+        ..part(None)
+    };
+    respond_page(request, page, context)
+}
+
+/// Whether the URL without its query ends with a slash.
+fn is_folder(request: &Request) -> bool {
+    let path = request.target().split(|byte| *byte == b'?').next();
+    path.is_some_and(|path| path.ends_with(b"/"))
+}
+
+/// The dashboard, for the admin listener's root.
+pub fn dashboard(request: &Request, context: &Context<'_>) -> Response {
+    respond_document(request, web::Page::Dashboard, None, context)
+}
+
+/// A page's asset at `path` below `/-/`; `None` if there is none of that name.
+pub fn asset(request: &Request, path: &[u8], context: &Context<'_>) -> Option<Response> {
+    web::file(path).map(|file| respond_page(request, part(Some(file)), context))
+}
+
+fn document(worker: &Worker, request: &Request, page: web::Page, depth: Option<usize>) -> Response {
+    worker.with_context(|context| respond_document(request, page, depth, context))
+}
+
+fn respond_document(
+    request: &Request,
+    page: web::Page,
+    depth: Option<usize>,
+    context: &Context<'_>,
+) -> Response {
+    let html = page.fill_in(depth);
+    let page = PageBody {
+        content_type: "text/html; charset=utf-8",
+        etag: Some(&html.etag),
+        cache_control: web::PAGE_CACHE_CONTROL,
+        fields: DOCUMENT_FIELDS,
+        body: vec![
+            Part::Static(html.before_base.as_bytes()),
+            Part::Bytes(html.base.into_bytes()),
+            Part::Static(html.after_base.as_bytes()),
+        ],
+        brotli: None,
+        gzip: None,
+    };
+    respond_page(request, page, context)
+}
+
+/// A response for a page's asset; without one, a template for other parts.
+fn part(file: Option<&'static web::Asset>) -> PageBody<'static> {
+    PageBody {
+        content_type: fullbore_http::content_type(file.map_or(b"", |file| file.path.as_bytes())),
+        etag: file.map(|file| file.etag),
+        cache_control: file.map_or(web::PAGE_CACHE_CONTROL, web::Asset::cache_control),
+        fields: PART_FIELDS,
+        body: file.map(|file| Part::Static(file.bytes)).into_iter().collect(),
+        brotli: file.and_then(|file| file.brotli),
+        gzip: file.and_then(|file| file.gzip),
+    }
+}
+
+fn respond(worker: &Worker, request: &Request, page: PageBody<'_>) -> Response {
+    worker.with_context(|context| respond_page(request, page, context))
+}

@@ -1,0 +1,193 @@
+//! The list of titles that the pages show. Listing a library waits for disks, and a worker must not. So a thread for each folder of the
+//! library lists its titles, and a folder on a hanging disk delays no other.
+//!
+//! A request gets the latest list, and triggers a new one, but not sooner than two seconds after the last. Without
+//! requests, no list is made. So a list is as old as the last visit, and the pages request it twice. The list is bounded as [`catalog::shelf`] is.
+
+use crate::folders::Folders;
+use catalog::shelf::{Item, shelf};
+use catalog::{TITLES_MAX, is_held};
+use disk::Names;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// The pause between two listings: the largest library that is listed whole takes a fraction of a second.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// One worker's view of the list.
+#[derive(Clone)]
+pub struct TitleListing {
+    list: Arc<Mutex<Arc<List>>>,
+    /// A channel to each thread. It holds one request at most: more would not be served sooner.
+    asking: Arc<[SyncSender<()>]>,
+}
+
+/// State shared by the threads.
+struct Kept {
+    folders: Arc<Folders>,
+    titles: Mutex<Titles>,
+    list: Arc<Mutex<Arc<List>>>,
+}
+
+/// The parts of the list.
+#[derive(Default)]
+struct Titles {
+    /// The titles in each folder; none before the folder was listed.
+    in_folders: BTreeMap<u16, Option<Vec<Item>>>,
+    /// The folder that holds each name; none if there is only one folder.
+    names: Option<Arc<Names>>,
+}
+
+/// The titles at one time.
+#[derive(Debug)]
+pub struct List {
+    items: Vec<Item>,
+    is_complete: bool,
+    /// The list as JSON, shared by all responses.
+    pub json: Arc<[u8]>,
+    /// Its entity tag, with quotes.
+    pub etag: String,
+}
+
+impl TitleListing {
+    /// Starts listing the titles in `folders`.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(crate) fn start(folders: &Arc<Folders>) -> io::Result<Self> {
+        let list = Arc::new(Mutex::new(Arc::new(List::of(Vec::new(), false))));
+        let kept = Arc::new(Kept {
+            folders: Arc::clone(folders),
+            titles: Mutex::new(Titles {
+                in_folders: folders.present().map(|(index, _)| (index, None)).collect(),
+                names: None,
+            }),
+            list: Arc::clone(&list),
+        });
+        let mut asking = Vec::new();
+        for (index, path) in folders.present() {
+            let (kept, path) = (Arc::clone(&kept), path.to_owned());
+            let (ask, asked) = sync_channel(1);
+            let keeper = std::thread::Builder::new().name("shelf".into());
+            keeper.spawn(move || keep(&kept, index, &path, &asked))?;
+            asking.push(ask);
+        }
+        Ok(Self { list, asking: asking.into() })
+    }
+
+    /// The latest list. The call triggers a new one.
+    pub fn list(&self) -> Arc<List> {
+        // Full: another request is waiting. Disconnected: the thread panicked, and the last list stays.
+        for ask in &*self.asking {
+            let _ = ask.try_send(());
+        }
+        Arc::clone(&self.list.lock().expect("no holder of this lock can panic"))
+    }
+}
+
+/// A thread's loop: it ends with the last worker.
+fn keep(kept: &Kept, folder: u16, path: &Path, asked: &Receiver<()>) {
+    let mut complaint = String::new();
+    loop {
+        match shelf(path) {
+            Ok(items) => {
+                complaint.clear();
+                kept.take(folder, items);
+            }
+            Err(error) => {
+                let what = format!("cannot list the titles in {}: {error}", path.display());
+                if what != complaint {
+                    let told = ingest::shown(&what);
+                    eprintln!(
+                        "fullbore: {told}; check its disk and its permissions. The shelf keeps showing the last list"
+                    );
+                    complaint = what;
+                }
+            }
+        }
+        std::thread::sleep(PAUSE);
+        if asked.recv().is_err() {
+            return;
+        }
+    }
+}
+
+impl Kept {
+    /// Stores the current titles in `folder`, and rebuilds the list of all titles.
+    fn take(&self, folder: u16, items: Vec<Item>) {
+        let names = self.folders.names();
+        let mut titles = self.titles.lock().expect("no holder of this lock can panic");
+        if !titles.change(folder, items, names) {
+            return;
+        }
+        let made = titles.list();
+        let mut list = self.list.lock().expect("no holder of this lock can panic");
+        // Current and future responses share one copy of an equal list.
+        if list.json != made.json {
+            *list = Arc::new(made);
+        }
+    }
+}
+
+impl Titles {
+    /// Stores the current titles in `folder`, and returns whether that may change the list.
+    fn change(&mut self, folder: u16, items: Vec<Item>, names: Option<Arc<Names>>) -> bool {
+        let are_same = match (&self.names, &names) {
+            (Some(known), Some(names)) => Arc::ptr_eq(known, names),
+            (known, names) => known.is_none() && names.is_none(),
+        };
+        let items = Some(items);
+        if are_same && self.in_folders.get(&folder) == Some(&items) {
+            return false;
+        }
+        self.in_folders.insert(folder, items);
+        self.names = names;
+        true
+    }
+
+    /// The list of the titles that are served, each from the folder that holds it.
+    fn list(&self) -> List {
+        let is_served = |folder, item: &Item| {
+            self.names.as_ref().is_none_or(|names| is_held(names, folder, &item.location))
+        };
+        let mut all = Vec::new();
+        for (folder, items) in &self.in_folders {
+            all.extend(items.iter().flatten().filter(|item| is_served(*folder, item)));
+        }
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        let shown = all.into_iter().take(TITLES_MAX).cloned().collect();
+        List::of(shown, self.in_folders.values().all(Option::is_some))
+    }
+}
+
+impl List {
+    /// The list of only those titles, named as on disk, that `is_wanted` accepts. If it accepts all of them, it is the same list.
+    pub fn only(self: Arc<Self>, mut is_wanted: impl FnMut(&Path) -> bool) -> Arc<Self> {
+        let wanted = self.items.iter().filter(|item| is_wanted(&item.location));
+        let wanted: Vec<_> = wanted.cloned().collect();
+        if wanted.len() == self.items.len() {
+            return self;
+        }
+        Arc::new(Self::of(wanted, self.is_complete))
+    }
+
+    fn of(items: Vec<Item>, is_complete: bool) -> Self {
+        let json = json!({
+            "version": 1,
+            "kind": "titles",
+            "is_complete": is_complete,
+            "titles": &items,
+        });
+        let json = json.to_string().into_bytes();
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&json);
+        let etag = format!("\"{:016x}\"", hasher.finish());
+        Self { items, is_complete, json: json.into(), etag }
+    }
+}
