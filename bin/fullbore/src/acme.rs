@@ -2,7 +2,7 @@
 
 use acme::{AcmeOptions, renewing};
 use clap::Args;
-use edge::keeper;
+use helper::keeper;
 use std::io;
 use std::os::fd::AsFd;
 use std::process::{Command, ExitCode};

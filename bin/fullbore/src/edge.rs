@@ -2,7 +2,8 @@
 
 use clap::Args;
 use edge::fetcher::{self, HelperOptions};
-use edge::{OriginAddress, credentials, keeper};
+use edge::{OriginAddress, PAUSE_MAX, credentials};
+use helper::keeper;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -47,7 +48,7 @@ impl Edge {
     fn keep(&self) -> std::io::Result<()> {
         let mut helper = self.helper();
         credentials::take(&mut helper)?;
-        keeper::keep("the edge's", helper, keeper::EDGE_PAUSE_MAX)
+        keeper::keep("the edge's", helper, PAUSE_MAX)
     }
 
     fn helper(&self) -> Command {

@@ -3,7 +3,7 @@
 use crate::serve::{Misused, Serve};
 use crate::tell;
 use clap::Args;
-use edge::line;
+use helper::packets;
 use server::Config;
 use server::upgrade::{ToLauncher, give_up, obstacle};
 use std::ffi::OsString;
@@ -120,7 +120,7 @@ impl Upgrade {
     /// standard output open: a shell that runs `$(fullbore upgrade ...)` waits until no process has it open. So the server's startup messages go to
     /// standard error, too. Only an access log on standard output needs it.
     fn start(&self, socket: &Path, config: &Config) -> std::io::Result<(Child, OwnedFd)> {
-        let (ours, theirs) = line::pair()?;
+        let (ours, theirs) = packets::pair()?;
         let this = PathBuf::from("/proc/self/exe");
         let mut command = Command::new(self.program.as_ref().unwrap_or(&this));
         command.arg("serve").args(&self.serve).arg(IN_PLACE_OF).arg(socket);
@@ -146,7 +146,7 @@ impl Upgrade {
         // It ends with the new server, or with this process.
         thread::spawn(move || {
             let mut buffer = Vec::new();
-            while let Ok(Some((news, _))) = line::receive::<ToLauncher>(&ours, &mut buffer) {
+            while let Ok(Some((news, _))) = packets::receive::<ToLauncher>(&ours, &mut buffer) {
                 if told.send(news).is_err() {
                     return;
                 }

@@ -19,11 +19,11 @@ const GROUPS: &str = "
 /// A crate's folder, and the crates that it may use. From the top down: a crate is above the crates it uses. disk, tls and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:       acme bench capacity catalog doctor edge files fleet_protocol gateway http identity ingest load machine node player publish \
-                    server simulation swarm tls token
+    fullbore:       acme bench capacity catalog doctor edge files fleet_protocol gateway helper http identity ingest load machine node player \
+                    publish server simulation swarm tls token
     bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering swarm tcp \
                     telemetry tls
-    gateway:        catalog files fleet_protocol identity listener placement popularity s3 steering telemetry tls token viewer_api web
+    gateway:        catalog files fleet_protocol identity listener outbound placement popularity s3 steering telemetry tls token viewer_api web
     node:           catalog files fleet_protocol identity listener machine s3 steering tls token viewer_api
     viewer_api:     catalog fleet_protocol steering token
     identity:       files fleet_protocol listener
@@ -32,21 +32,23 @@ const ARROWS: &str = "
     steering:       fleet_protocol
     popularity:     fleet_protocol
     fleet_protocol: catalog
-    server:         acme catalog delivery disk edge files frames http ingest machine net qoe reactor tcp telemetry tls token web
+    server:         acme catalog delivery disk edge files frames helper http ingest machine net qoe reactor tcp telemetry tls token web
     swarm:          load player reactor telemetry
     load:           machine net player reactor telemetry tls
     doctor:         machine
-    acme:           edge files http listener s3
-    edge:           http s3
+    acme:           files helper http listener outbound
+    edge:           helper http outbound s3
     publish:        catalog files http s3
     delivery:       disk frames http machine net reactor tcp telemetry tls
     frames:         reactor tcp
     disk:           reactor
     tls:            files
     net:            reactor
-    s3:             files
+    s3:             files outbound
+    outbound:       files
     token:          files
     listener:       http
+    helper:
     http:
     player:
     ingest:         catalog files

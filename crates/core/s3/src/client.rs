@@ -11,7 +11,8 @@ use tokio::time::timeout;
 
 use crate::put::{OnlyIf, PutTerms};
 use crate::signer::environment;
-use crate::{S3Error, S3Refusal, S3Signer, outbound, with_causes};
+use crate::{S3Error, S3Refusal, S3Signer};
+use outbound::with_causes;
 
 /// A connection without data for this long is dead.
 const SILENT_MAX: Duration = Duration::from_secs(20);
@@ -80,7 +81,7 @@ impl S3Bucket {
         let file = variable("SSL_CERT_FILE");
         let signer = S3Signer::open_with(address, variable)?;
         let refused = |why: String| S3Error::Refused(format!("{address}: {why}"));
-        let http = outbound(file.as_deref()).map_err(refused)?;
+        let http = outbound::client(file.as_deref()).map_err(refused)?;
         let http = http.connect_timeout(SILENT_MAX).build();
         let http = http.map_err(|error| refused(with_causes(&error)))?;
         Ok(Self { http, signer, takes_extras: AtomicBool::new(true) })
@@ -338,7 +339,7 @@ mod tests {
         let open = |address: &str| S3Bucket::open_with(address, |name| server.variable(name));
         let mut bucket = open(&place("&addressing_style=virtual")).expect("an address");
         // The name is in no DNS.
-        let http = outbound(None).expect("a client").no_proxy();
+        let http = outbound::client(None).expect("a client").no_proxy();
         let http = http.resolve("films.s3.example", address);
         bucket.http = http.build().expect("a client");
         bucket.put("a b", Bytes::from_static(b"film")).await.expect("written");

@@ -33,14 +33,3 @@ impl Display for S3Error {
 }
 
 impl std::error::Error for S3Error {}
-
-/// An error with its causes: reqwest's own text only says that sending failed.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
-}

@@ -11,7 +11,6 @@ mod client;
 mod credentials;
 mod error;
 mod multipart;
-mod outbound;
 mod probe;
 mod put;
 mod refusal;
@@ -20,9 +19,8 @@ mod xml;
 
 pub use client::{S3Bucket, S3Object};
 pub use credentials::CREDENTIALS;
-pub use error::{S3Error, with_causes};
+pub use error::S3Error;
 pub use multipart::{PARTS_MAX, S3Part};
-pub use outbound::{certificate_trouble, outbound};
 pub use put::{OnlyIf, PutTerms};
 pub use refusal::S3Refusal;
 pub use signer::{S3Signer, bucket_url};

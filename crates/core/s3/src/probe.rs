@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use reqwest::{Response, Url};
 
-use crate::{S3Bucket, S3Refusal, S3Signer, with_causes};
+use crate::{S3Bucket, S3Refusal, S3Signer};
+use outbound::with_causes;
 
 /// The caller wants a quick answer at the start, not certainty.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -45,13 +45,13 @@ impl AcmeHttp {
     /// If that file cannot be read.
     pub(crate) fn new(directory: &str, roots: Option<&Path>) -> Result<Self, String> {
         let roots = roots.map(|path| path.to_str().ok_or("tls.acme.roots is not valid UTF-8"));
-        let client = s3::outbound(roots.transpose()?)?
+        let client = outbound::client(roots.transpose()?)?
             .https_only(directory.starts_with("https:"))
             .connect_timeout(CONNECT_MAX)
             .timeout(ANSWER_MAX)
             .no_proxy()
             .build()
-            .map_err(|error| s3::with_causes(&error))?;
+            .map_err(|error| outbound::with_causes(&error))?;
         Ok(Self { client, last: Arc::default(), last_chain: Arc::default() })
     }
 
@@ -125,7 +125,7 @@ fn alternates_of(answer: &reqwest::Response) -> Vec<String> {
 }
 
 fn other(error: reqwest::Error) -> Error {
-    Error::Other(s3::with_causes(&error).into())
+    Error::Other(outbound::with_causes(&error).into())
 }
 
 /// Seconds until the time in `Retry-After` (RFC 9110 section 10.2.3).

@@ -2,7 +2,7 @@
 
 use crate::obtain::NotObtained;
 use crate::{AcmePacket, AcmeProof, AcmeTrouble};
-use edge::line;
+use helper::packets;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};
@@ -53,7 +53,7 @@ impl AtServer {
         let proofs = self.proofs().clone();
         let packet = AcmePacket::Prove { number, proofs };
         let mut answered = self.answered.clone();
-        let told = line::send(&self.socket, &packet, None);
+        let told = packets::send(&self.socket, &packet, None);
         let proves = async {
             told?;
             let heard = timeout(ANSWERED_WITHIN, answered.wait_for(|last| *last == number)).await;
@@ -79,11 +79,11 @@ mod tests {
 
     #[tokio::test]
     async fn the_server_is_told_all_that_is_to_be_proved_and_waited_for() {
-        let (ours, theirs) = line::pair().unwrap();
+        let (ours, theirs) = packets::pair().unwrap();
         let (answer, answered) = watch::channel(0);
         let server = std::thread::spawn(move || {
             let (mut buffer, mut told) = (Vec::new(), Vec::new());
-            while let Some((packet, _)) = line::receive(&theirs, &mut buffer).unwrap() {
+            while let Some((packet, _)) = packets::receive(&theirs, &mut buffer).unwrap() {
                 let AcmePacket::Prove { number, proofs } = packet else { panic!("{packet:?}") };
                 told.push(proofs.into_iter().map(|proof| proof.name).collect::<Vec<_>>());
                 answer.send(number).unwrap();
@@ -113,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_is_gone_is_told() {
-        let (ours, theirs) = line::pair().unwrap();
+        let (ours, theirs) = packets::pair().unwrap();
         drop(theirs);
         let (_answer, answered) = watch::channel(0);
         let error = AtServer::new(ours, answered).prove(proof("a.example")).await.unwrap_err();

@@ -10,8 +10,8 @@ use crate::{
     AcmeExternalAccount, AcmeKeyType, AcmeNews, AcmePacket, AcmeProving, AcmeTold, AcmeTrouble,
     account,
 };
-use edge::sandbox::{self, Confined, HelperNeeds};
-use edge::{keeper, line};
+use helper::sandbox::{self, Confined, HelperNeeds};
+use helper::{keeper, packets};
 use instant_acme::{Account, CertificateIdentifier, Error, ExternalAccountKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -161,7 +161,7 @@ fn confine(options: &AcmeOptions) -> Confined {
 /// The server only reports the names that it proves, and its end of the socket closes with it.
 fn end_with_server(socket: &OwnedFd, gone: &watch::Sender<bool>, answer: &watch::Sender<u64>) {
     let mut buffer = Vec::new();
-    while let Ok(Some((AcmeProving { number }, _))) = line::receive(socket, &mut buffer) {
+    while let Ok(Some((AcmeProving { number }, _))) = packets::receive(socket, &mut buffer) {
         answer.send_replace(number);
     }
     // Open connections are served, and then the process exits ([`challenges::serve`]).
@@ -266,7 +266,7 @@ impl Helper {
     fn tell(&self, news: AcmeNews, said: &str) -> io::Result<()> {
         let (ends, due) = (self.schedule.ends(), self.schedule.due());
         let told = AcmeTold { news, ends, due, said: said.to_owned() };
-        line::send(&self.socket, &AcmePacket::Told(told), None)
+        packets::send(&self.socket, &AcmePacket::Told(told), None)
     }
 
     /// Opens the listener for the authority, if that is needed and not done yet.

@@ -3,11 +3,12 @@
 use crate::contract::Trouble;
 use crate::policy::Terms;
 use crate::policy::{content_range, strong_etag, terms, unsatisfied};
+use outbound::{certificate_trouble, with_causes};
 use reqwest::header::{
     ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
 };
 use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
-use s3::{S3Refusal, S3Signer, with_causes};
+use s3::{S3Refusal, S3Signer};
 use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -137,7 +138,7 @@ impl Verdict {
 /// A client that trusts the system's CAs, or those in the file that the environment names.
 fn client() -> Result<ClientBuilder, String> {
     let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
-    s3::outbound(named.as_deref()).map_err(|why| {
+    outbound::client(named.as_deref()).map_err(|why| {
         format!("{why}; name a file of certificates (PEM) in SSL_CERT_FILE, or unset it")
     })
 }
@@ -365,7 +366,7 @@ pub(crate) fn broken(path: &str, error: reqwest::Error) -> Refused {
 
 /// The cause of a failed request. For an untrusted certificate, this includes advice for the operator.
 fn in_words(error: &reqwest::Error) -> String {
-    s3::certificate_trouble(error).unwrap_or_else(|| with_causes(error))
+    certificate_trouble(error).unwrap_or_else(|| with_causes(error))
 }
 
 /// An address as it may be shown: without a user name and a password, and without a query, which may contain a token.

@@ -7,12 +7,12 @@ mod passing;
 mod slots;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
-use crate::keeper::ignore_signals;
-use crate::line;
 use crate::origin::{Origin, OriginAddress, Refused};
-use crate::sandbox::{self, Confined, HelperNeeds};
 use crate::store::{CacheSpace, Store, Stored};
 use full_disk::FullDisk;
+use helper::keeper::ignore_signals;
+use helper::packets;
+use helper::sandbox::{self, Confined, HelperNeeds};
 use passing::Unpassable;
 use slots::Slots;
 use std::collections::{HashMap, HashSet};
@@ -91,7 +91,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     let (helper, telling) = helper.inspect_err(|error| {
         // If this fails, the server is gone.
         let said = shortened(&error.to_string());
-        let _ = line::send(&socket, &EdgeTold::CannotBegin { said }, None);
+        let _ = packets::send(&socket, &EdgeTold::CannotBegin { said }, None);
     })?;
     if let Some(lacks) = &helper.confined.lacks {
         eprintln!("fullbore: the edge's helper: {lacks}");
@@ -104,7 +104,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     helper.tell(EdgeTold::Began);
     runtime.spawn(Arc::clone(&helper).look_for_origin());
     let mut buffer = Vec::new();
-    while let Some((ask, _)) = line::receive(&socket, &mut buffer)? {
+    while let Some((ask, _)) = packets::receive(&socket, &mut buffer)? {
         helper.answer(ask, &runtime);
     }
     // Work in progress is of no use any more.
@@ -115,7 +115,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
 /// The thread that sends messages to the server, and blocks if the server is slow.
 fn tell(socket: &OwnedFd, telling: &Receiver<Telling>) {
     while let Ok((told, descriptor)) = telling.recv() {
-        if line::send(socket, &told, descriptor.as_ref().map(AsFd::as_fd)).is_err() {
+        if packets::send(socket, &told, descriptor.as_ref().map(AsFd::as_fd)).is_err() {
             return;
         }
     }

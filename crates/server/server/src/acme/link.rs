@@ -1,7 +1,7 @@
 //! Reports from the ACME helper: how often it failed, and how long the certificate is valid.
 
 use acme::{AcmeNews, AcmePacket, AcmeProof, AcmeProving, AcmeTold, AcmeTrouble};
-use edge::line;
+use helper::packets;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -93,7 +93,7 @@ impl AcmeLink {
     fn listen(&self) {
         let mut buffer = Vec::new();
         loop {
-            match line::receive::<AcmePacket>(&self.socket, &mut buffer) {
+            match packets::receive::<AcmePacket>(&self.socket, &mut buffer) {
                 Ok(Some((AcmePacket::Told(told), _))) => self.take(&told),
                 Ok(Some((AcmePacket::Prove { number, proofs }, _))) => {
                     self.prove(number, &proofs);
@@ -128,7 +128,7 @@ impl AcmeLink {
         let wanted = proofs.iter().map(|proof| (proof.name.as_str(), proof.digest));
         match self.proofs.replace(wanted) {
             // If the helper is gone, the next one starts over.
-            Ok(()) => drop(line::send(&self.socket, &AcmeProving { number }, None)),
+            Ok(()) => drop(packets::send(&self.socket, &AcmeProving { number }, None)),
             Err(error) => complain(&error.to_string()),
         }
     }
@@ -240,17 +240,17 @@ mod tests {
     fn ask_for(helper: &OwnedFd, number: u64, names: &[&str]) {
         let proof = |name: &&str| AcmeProof { name: (*name).into(), digest: [7; 32] };
         let proofs = names.iter().map(proof).collect();
-        line::send(helper, &AcmePacket::Prove { number, proofs }, None).unwrap();
+        packets::send(helper, &AcmePacket::Prove { number, proofs }, None).unwrap();
     }
 
     fn answer(helper: &OwnedFd) -> Option<u64> {
-        let answer = line::receive::<AcmeProving>(helper, &mut Vec::new()).unwrap();
+        let answer = packets::receive::<AcmeProving>(helper, &mut Vec::new()).unwrap();
         answer.map(|(AcmeProving { number }, _)| number)
     }
 
     #[test]
     fn another_server_gets_the_place_between_two_proofs() {
-        let (ours, theirs) = line::pair().unwrap();
+        let (ours, theirs) = packets::pair().unwrap();
         let proofs = AlpnProofs::default();
         let link = AcmeLink::start(ours, proofs.clone()).unwrap();
         ask_for(&theirs, 1, &["a.example"]);
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn what_the_helper_tells_is_counted() {
         let now = now();
-        let (ours, theirs) = line::pair().unwrap();
+        let (ours, theirs) = packets::pair().unwrap();
         let proofs = AlpnProofs::default();
         let link = AcmeLink::start(ours, proofs).unwrap();
         assert!(exposed(&link).contains("fullbore_acme_failures_total{reason=\"rejected\"} 0"));
@@ -304,7 +304,7 @@ mod tests {
             told(AcmeNews::Failed(AcmeTrouble::Rejected), None, now - 1000),
             told(AcmeNews::Failed(AcmeTrouble::Rejected), None, now - 1000),
         ] {
-            line::send(&theirs, &message, None).unwrap();
+            packets::send(&theirs, &message, None).unwrap();
         }
         until("two failures", || {
             exposed(&link).contains("fullbore_acme_failures_total{reason=\"rejected\"} 2")
@@ -316,7 +316,8 @@ mod tests {
         };
         assert!((1000..1100).contains(&value("fullbore_acme_overdue_seconds")));
         assert_eq!(value("fullbore_acme_certificate_left_seconds"), 0);
-        line::send(&theirs, &told(AcmeNews::Obtained, Some(now + 9000), now + 6000), None).unwrap();
+        packets::send(&theirs, &told(AcmeNews::Obtained, Some(now + 9000), now + 6000), None)
+            .unwrap();
         until("a certificate", || value("fullbore_acme_certificates_total") == 1);
         assert_eq!(value("fullbore_acme_overdue_seconds"), 0);
         assert!((8900..=9000).contains(&value("fullbore_acme_certificate_left_seconds")));

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::listen::is_on;
 use crate::start_error::StartError;
 use acme::files;
-use edge::line;
+use helper::packets;
 use rustix::fs::Access;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -63,7 +63,7 @@ impl StartingAcme {
                 .map_err(|why| StartError::AcmeAddress { address: options.listen, why })?,
         };
         options.has_listener = listener.is_some();
-        let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
+        let (ours, theirs) = packets::pair().map_err(StartError::NoDescriptors)?;
         let helper = |why| StartError::AcmeHelper { why };
         let options =
             serde_json::to_string(&options).map_err(|why| helper(io::Error::other(why)))?;

@@ -8,7 +8,7 @@ use crate::redact;
 use disk::sparse_file::NOBODY;
 use disk::{ARRIVAL_BYTES, PresentBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
-use edge::line;
+use helper::packets;
 use reactor::{Remote, Woken, remote};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -85,7 +85,7 @@ impl EdgeLink {
     fn listen(&self, socket: &OwnedFd) {
         let mut buffer = Vec::new();
         loop {
-            match line::receive::<EdgeTold>(socket, &mut buffer) {
+            match packets::receive::<EdgeTold>(socket, &mut buffer) {
                 Ok(Some((told, file))) => match told.check() {
                     Ok(()) => self.take(told, file),
                     Err(why) => {
@@ -411,7 +411,7 @@ fn count(counts: &Mutex<Counts>, why: Trouble) {
 /// The thread that sends questions to the helper, and waits when the helper is slow.
 fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>) {
     while let Ok(ask) = asked.recv() {
-        if line::send(socket, &ask, None).is_err() {
+        if packets::send(socket, &ask, None).is_err() {
             return;
         }
     }
@@ -427,7 +427,7 @@ mod tests {
 
     /// A link, and the helper's end of its socket.
     fn link() -> (Arc<EdgeLink>, OwnedFd) {
-        let (ours, helpers) = line::pair().unwrap();
+        let (ours, helpers) = packets::pair().unwrap();
         let lock = tempfile::tempfile().unwrap();
         (EdgeLink::start(ours, lock, 1, 100).unwrap(), helpers)
     }
@@ -463,7 +463,7 @@ mod tests {
             is_stale: false,
         };
         let file = tempfile::tempfile().unwrap();
-        line::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
+        packets::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
         until("the object to be known", || looked(link, path, before).is_some());
     }
 
@@ -501,12 +501,12 @@ mod tests {
         let pass = || link.pass("/a".into(), IpAddr::from([192, 0, 2, 1]));
         assert_eq!(status(&link, "/a"), None);
         let said = "objects is a file".to_owned();
-        line::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
+        packets::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
         until("the helper to be missed", || link.trouble().is_some());
         assert!(link.trouble().unwrap().contains("objects is a file"));
         assert_eq!(status(&link, "/a"), Some(Err(Trouble::Unreachable.into())));
         assert_eq!(pass().err(), Some(Trouble::Unreachable.into()));
-        line::send(&helper, &EdgeTold::Began, None).unwrap();
+        packets::send(&helper, &EdgeTold::Began, None).unwrap();
         until("the next helper", || link.trouble().is_none());
         assert_eq!(status(&link, "/a"), None);
         assert!(pass().is_ok());

@@ -4,7 +4,7 @@ use super::link::EdgeLink;
 use crate::config::Config;
 use crate::start_error::StartError;
 use edge::credentials::HandedOn;
-use edge::line;
+use helper::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -40,7 +40,7 @@ impl Starting {
             0.0 => room(cache).map_err(cannot)?,
             gib => (gib * f64::from(1 << 30)) as u64,
         };
-        let (ours, theirs) = line::pair().map_err(StartError::NoDescriptors)?;
+        let (ours, theirs) = packets::pair().map_err(StartError::NoDescriptors)?;
         let credentials = HandedOn::here().map_err(helper)?;
         // The helper must be the same program as the server, even if another file has replaced it at its path.
         let mut keeper = Command::new("/proc/self/exe")

@@ -4,7 +4,7 @@ use super::message::{PROTOCOL, ToLauncher, ToNew, ToOld};
 use super::socket::{connect_to, wait_at_most};
 use super::{ListenerSet, UpgradeError, obstacle};
 use crate::config::Config;
-use edge::line;
+use helper::packets;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -51,10 +51,10 @@ impl HandoffClient {
         let no_server = |why| UpgradeError::NoServer { socket: socket.to_owned(), why };
         let line = connect_to(socket).map_err(no_server)?;
         // If the command is gone, the message no longer matters.
-        let _ = line::send(&launcher, &ToLauncher::Asked, None);
+        let _ = packets::send(&launcher, &ToLauncher::Asked, None);
         wait_at_most(&line, ANSWER_TIMEOUT).map_err(UpgradeError::Line)?;
         let ask = ToOld::Ask { protocol: PROTOCOL, ready_seconds };
-        line::send(&line, &ask, None).map_err(UpgradeError::Line)?;
+        packets::send(&line, &ask, None).map_err(UpgradeError::Line)?;
         let (process, inherited) = receive_all(&line)?;
         Ok(Self { line, launcher, process, settle_seconds, inherited })
     }
@@ -67,7 +67,7 @@ impl HandoffClient {
     /// Reports that this server cannot start.
     pub(crate) fn fail(&self, why: &dyn std::fmt::Display) {
         // If the old server is gone, the message no longer matters.
-        let _ = line::send(&self.line, &ToOld::Failed { why: why.to_string() }, None);
+        let _ = packets::send(&self.line, &ToOld::Failed { why: why.to_string() }, None);
     }
 
     /// Returns once this server accepts.
@@ -76,10 +76,10 @@ impl HandoffClient {
     /// If the other one does not stop accepting.
     pub(crate) fn take_over(&self) -> Result<(), UpgradeError> {
         let ready = ToOld::Ready { settle_seconds: self.settle_seconds };
-        line::send(&self.line, &ready, None).map_err(|_| UpgradeError::Gone)?;
-        match line::receive(&self.line, &mut Vec::new()) {
+        packets::send(&self.line, &ready, None).map_err(|_| UpgradeError::Gone)?;
+        match packets::receive(&self.line, &mut Vec::new()) {
             Ok(Some((ToNew::Go, _))) => {
-                let _ = line::send(&self.launcher, &ToLauncher::Accepts, None);
+                let _ = packets::send(&self.launcher, &ToLauncher::Accepts, None);
                 Ok(())
             }
             Ok(Some((ToNew::Refused { why }, _))) => Err(UpgradeError::Refused(why)),
@@ -96,9 +96,9 @@ impl HandoffClient {
             // Whether it confirms, is gone or stays silent for too long: it does not accept any more. It accepts again only if this process ends.
             let timeout = Duration::try_from_secs_f64(self.settle_seconds).unwrap_or_default();
             let _ = wait_at_most(&self.line, timeout + ANSWER_TIMEOUT)
-                .and_then(|()| line::receive::<ToNew>(&self.line, &mut Vec::new()));
+                .and_then(|()| packets::receive::<ToNew>(&self.line, &mut Vec::new()));
             listeners.share(false);
-            let _ = line::send(&self.launcher, &ToLauncher::Settled { old: self.process }, None);
+            let _ = packets::send(&self.launcher, &ToLauncher::Settled { old: self.process }, None);
         };
         std::thread::Builder::new().name("settling".into()).spawn(wait).map(drop)
     }
@@ -109,7 +109,7 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
     let mut inherited = Inherited::default();
     let mut buffer = Vec::new();
     loop {
-        let received = line::receive(line, &mut buffer).map_err(UpgradeError::Line)?;
+        let received = packets::receive(line, &mut buffer).map_err(UpgradeError::Line)?;
         match received.ok_or(UpgradeError::Gone)? {
             (ToNew::Viewers, Some(listener)) => inherited.viewers.push(listener),
             (ToNew::Admin, listener) => inherited.admin = listener,
@@ -127,6 +127,6 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
 /// Tells the server at `socket`, if there is one, that an upgrade failed before it was contacted. Returns whether there is one.
 pub fn give_up(socket: &Path, why: &str) -> bool {
     let Ok(line) = connect_to(socket) else { return false };
-    let _ = line::send(&line, &ToOld::Failed { why: why.to_owned() }, None);
+    let _ = packets::send(&line, &ToOld::Failed { why: why.to_owned() }, None);
     true
 }

@@ -10,7 +10,7 @@ use crate::config::{AcmeChallenge, Config};
 use crate::control::Control;
 use crate::notify::notify;
 use crate::signals::News;
-use edge::line;
+use helper::packets;
 use rustix::net::UCred;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -80,7 +80,7 @@ impl HandoffServer {
             HandoffFailed(format!("process {process} connected without a request ({why})"))
         };
         wait_at_most(line, FIRST_MESSAGE_TIMEOUT).map_err(cannot)?;
-        let asked = line::receive(line, buffer).map_err(cannot)?;
+        let asked = packets::receive(line, buffer).map_err(cannot)?;
         if who.uid != rustix::process::geteuid() {
             refuse(
                 line,
@@ -137,9 +137,9 @@ impl HandoffServer {
             io::Error::other(why)
         })?;
         for part in parts(&text) {
-            line::send(line, &ToNew::Config { part: part.to_owned() }, None)?;
+            packets::send(line, &ToNew::Config { part: part.to_owned() }, None)?;
         }
-        line::send(line, &ToNew::All { process: std::process::id() }, None)
+        packets::send(line, &ToNew::All { process: std::process::id() }, None)
     }
 
     fn refusal(&self) -> Option<&'static str> {
@@ -155,14 +155,14 @@ impl HandoffServer {
     /// Hands the new server everything that it needs to replace this one.
     fn hand_over(&self, line: &OwnedFd) -> io::Result<()> {
         for listener in &self.listeners.viewers {
-            line::send(line, &ToNew::Viewers, Some(listener.as_fd()))?;
+            packets::send(line, &ToNew::Viewers, Some(listener.as_fd()))?;
         }
-        line::send(line, &ToNew::Admin, Some(self.listeners.admin.as_fd()))?;
+        packets::send(line, &ToNew::Admin, Some(self.listeners.admin.as_fd()))?;
         if let Some(plain) = &self.listeners.plain {
-            line::send(line, &ToNew::Plain, Some(plain.listener().as_fd()))?;
+            packets::send(line, &ToNew::Plain, Some(plain.listener().as_fd()))?;
         }
-        line::send(line, &ToNew::Door, Some(self.socket.as_fd()))?;
-        line::send(line, &ToNew::All { process: std::process::id() }, None)
+        packets::send(line, &ToNew::Door, Some(self.socket.as_fd()))?;
+        packets::send(line, &ToNew::All { process: std::process::id() }, None)
     }
 
     /// Waits for the new process to report ready and returns how long to keep running. Other clients are refused meanwhile.
@@ -184,7 +184,7 @@ impl HandoffServer {
                 Err(why) => return Err(why.to_string()),
             }
         }
-        match line::receive(line, buffer) {
+        match packets::receive(line, buffer) {
             Ok(Some((ToOld::Ready { settle_seconds }, _))) => {
                 let settle = Duration::try_from_secs_f64(settle_seconds);
                 Ok(settle.unwrap_or_default().clamp(Duration::from_millis(1), TIMEOUT_MAX))
@@ -216,7 +216,7 @@ impl HandoffServer {
         self.listeners.share(true);
         let told = match self.listeners.is_ending() {
             true => Err("this server is ending".to_owned()),
-            false => line::send(line, &ToNew::Go, None).map_err(|why| why.to_string()),
+            false => packets::send(line, &ToNew::Go, None).map_err(|why| why.to_string()),
         };
         if told.is_err() {
             self.listeners.share(false);
@@ -227,11 +227,12 @@ impl HandoffServer {
         eprintln!(
             "fullbore: it accepts now; this server takes over again if it ends within {seconds} s"
         );
-        let gone = wait_at_most(line, settle).and_then(|()| line::receive::<ToOld>(line, buffer));
+        let gone =
+            wait_at_most(line, settle).and_then(|()| packets::receive::<ToOld>(line, buffer));
         let why = match gone {
             Err(why) if why.kind() == io::ErrorKind::WouldBlock => {
                 // If the new server has just ended, its supervisor will notice.
-                let _ = line::send(line, &ToNew::Settled, None);
+                let _ = packets::send(line, &ToNew::Settled, None);
                 return Ok(());
             }
             Ok(Some((ToOld::Failed { why }, _))) => one_line(&why),
@@ -258,7 +259,7 @@ impl HandoffServer {
 fn refuse_second(line: &OwnedFd, buffer: &mut Vec<u8>) {
     // A socket that is closed with unread data resets the other end, which then does not read the answer.
     let _ = wait_at_most(line, FIRST_MESSAGE_TIMEOUT)
-        .and_then(|()| line::receive::<ToOld>(line, buffer));
+        .and_then(|()| packets::receive::<ToOld>(line, buffer));
     refuse(line, "another upgrade is under way: try again when it has ended");
     eprintln!("fullbore: a second upgrade at the same time was refused");
 }
@@ -288,7 +289,7 @@ fn one_line(said: &str) -> String {
 
 /// Sends a refusal. If the client has gone, it no longer matters.
 fn refuse(line: &OwnedFd, why: &str) {
-    let _ = line::send(line, &ToNew::Refused { why: why.to_owned() }, None);
+    let _ = packets::send(line, &ToNew::Refused { why: why.to_owned() }, None);
 }
 
 #[cfg(test)]

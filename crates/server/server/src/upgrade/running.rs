@@ -7,7 +7,7 @@ use super::handoff_client::ANSWER_TIMEOUT;
 use super::message::{ToNew, ToOld};
 use super::socket::{connect_to, wait_at_most};
 use crate::config::Config;
-use edge::line;
+use helper::packets;
 use std::path::Path;
 
 /// The configuration of the server at `socket`, with its defaults and flags.
@@ -18,10 +18,10 @@ pub fn running_config(socket: &Path) -> Result<Config, UpgradeError> {
     let no_server = |why| UpgradeError::NoServer { socket: socket.to_owned(), why };
     let line = connect_to(socket).map_err(no_server)?;
     wait_at_most(&line, ANSWER_TIMEOUT).map_err(UpgradeError::Line)?;
-    line::send(&line, &ToOld::Show, None).map_err(UpgradeError::Line)?;
+    packets::send(&line, &ToOld::Show, None).map_err(UpgradeError::Line)?;
     let (mut text, mut buffer) = (String::new(), Vec::new());
     loop {
-        let received = line::receive(&line, &mut buffer).map_err(UpgradeError::Line)?;
+        let received = packets::receive(&line, &mut buffer).map_err(UpgradeError::Line)?;
         match received {
             Some((ToNew::Config { part }, _)) => text.push_str(&part),
             Some((ToNew::All { .. }, _)) => break,

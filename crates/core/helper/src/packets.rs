@@ -1,4 +1,4 @@
-//! The socket between the server and its helper: packets with boundaries, each with an optional descriptor.
+//! The socket between the server and a helper, or its successor: packets with boundaries, each with an optional descriptor.
 
 use rustix::cmsg_space;
 use rustix::io::{IoSlice, IoSliceMut};
@@ -81,27 +81,26 @@ pub fn receive<T: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::EdgeAsk;
     use std::io::Read;
 
     #[test]
     fn messages_keep_their_boundaries_and_carry_descriptors() {
         let (one, other) = pair().unwrap();
-        let used = EdgeAsk::Used { objects: vec![1, 2] };
-        let open = EdgeAsk::Open { path: "/x".repeat(12_000), offset: 7 };
+        let short = (vec![1, 2], String::new());
+        let long = (vec![7], "/x".repeat(12_000));
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, b"bytes").unwrap();
-        send(&one, &used, None).unwrap();
-        send(&one, &open, Some(file.reopen().unwrap().as_fd())).unwrap();
+        send(&one, &short, None).unwrap();
+        send(&one, &long, Some(file.reopen().unwrap().as_fd())).unwrap();
         drop(one);
         let mut buffer = Vec::new();
-        let (first, none) = receive::<EdgeAsk>(&other, &mut buffer).unwrap().unwrap();
-        assert!(first == used && none.is_none());
-        let (second, some) = receive::<EdgeAsk>(&other, &mut buffer).unwrap().unwrap();
-        assert_eq!(second, open);
+        let (first, none) = receive::<(Vec<u64>, String)>(&other, &mut buffer).unwrap().unwrap();
+        assert!(first == short && none.is_none());
+        let (second, some) = receive::<(Vec<u64>, String)>(&other, &mut buffer).unwrap().unwrap();
+        assert_eq!(second, long);
         let mut text = String::new();
         std::fs::File::from(some.unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "bytes");
-        assert!(receive::<EdgeAsk>(&other, &mut buffer).unwrap().is_none());
+        assert!(receive::<(Vec<u64>, String)>(&other, &mut buffer).unwrap().is_none());
     }
 }

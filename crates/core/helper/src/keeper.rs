@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 /// The pause before a helper is restarted; doubled each time, as long as helpers die young.
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 
-/// The longest pause of an edge, because viewers wait for its helper.
-pub const EDGE_PAUSE_MAX: Duration = Duration::from_secs(10);
-
 /// A helper that lived this long did not die young.
 const OLD: Duration = Duration::from_secs(60);
 
@@ -89,7 +86,7 @@ pub fn ignore_signals() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::line;
+    use crate::packets;
 
     fn failing() -> Command {
         Command::new("false")
@@ -97,22 +94,22 @@ mod tests {
 
     #[test]
     fn a_keeper_whose_helper_cannot_begin_ends_with_the_server() {
-        let (server, keepers) = line::pair().unwrap();
+        let (server, keepers) = packets::pair().unwrap();
         drop(server);
-        keep_for(keepers, "a test's", failing(), EDGE_PAUSE_MAX).unwrap();
+        keep_for(keepers, "a test's", failing(), OLD).unwrap();
     }
 
     /// Unread data from the server does not hide that it is gone.
     #[test]
     fn a_server_that_ends_in_the_pause_is_noticed() {
-        let (server, keepers) = line::pair().unwrap();
-        line::send(&server, &1, None).unwrap();
+        let (server, keepers) = packets::pair().unwrap();
+        packets::send(&server, &1, None).unwrap();
         assert!(!is_gone_within(&keepers, Duration::ZERO));
         std::thread::scope(|scope| {
             let kept = scope.spawn(|| is_gone_within(&keepers, Duration::from_secs(3600)));
             drop(server);
             assert!(kept.join().unwrap());
         });
-        keep_for(keepers, "a test's", failing(), EDGE_PAUSE_MAX).unwrap();
+        keep_for(keepers, "a test's", failing(), OLD).unwrap();
     }
 }
