@@ -8,7 +8,7 @@
 use catalog::TitlePath;
 use fleet_protocol::{Name, WatchCount, WatchReport};
 use libfuzzer_sys::fuzz_target;
-use popularity::{COUNTS_MAX, FleetPopularity, KnownTitle, PinnedIn, PopularityState};
+use placement::popularity::{COUNTS_MAX, FleetPopularity, KnownTitle, PinnedIn, PopularityState};
 
 const NOW: u64 = 1_800_000_000;
 

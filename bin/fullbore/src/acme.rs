@@ -2,7 +2,7 @@
 
 use acme::{AcmeOptions, renewing};
 use clap::Args;
-use helper::keeper;
+use helper_process::keeper;
 use std::io;
 use std::os::fd::AsFd;
 use std::process::{Command, ExitCode};

@@ -3,7 +3,7 @@
 use clap::Args;
 use edge::fetcher::{self, HelperOptions};
 use edge::{OriginAddress, PAUSE_MAX, credentials};
-use helper::keeper;
+use helper_process::keeper;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};

@@ -3,7 +3,7 @@
 use crate::serve::{Misused, Serve};
 use crate::tell;
 use clap::Args;
-use helper::packets;
+use helper_process::packets;
 use server::Config;
 use server::upgrade::{ToLauncher, give_up, obstacle};
 use std::ffi::OsString;

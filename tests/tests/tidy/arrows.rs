@@ -19,25 +19,24 @@ const GROUPS: &str = "
 /// A crate's folder, and the crates that it may use. From the top down: a crate is above the crates it uses. disk, tls and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:       acme bench capacity catalog doctor edge files fleet_protocol gateway helper http identity ingest load machine node player \
-                    publish server simulation swarm tls token
+    fullbore:       acme bench capacity catalog doctor edge files fleet_protocol gateway helper_process http identity ingest load machine node \
+                    player publish server simulation swarm tls token
     bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering swarm tcp \
                     telemetry tls
-    gateway:        catalog files fleet_protocol identity listener outbound placement popularity s3 steering telemetry tls token viewer_api web
+    gateway:        catalog files fleet_protocol identity listener outbound placement s3 steering telemetry tls token viewer_api web
     node:           catalog files fleet_protocol identity listener machine s3 steering tls token viewer_api
     viewer_api:     catalog fleet_protocol steering token
     identity:       files fleet_protocol listener
-    simulation:     fleet_protocol placement popularity steering
+    simulation:     fleet_protocol placement steering
     placement:      fleet_protocol steering
     steering:       fleet_protocol
-    popularity:     fleet_protocol
     fleet_protocol: catalog
-    server:         acme catalog delivery disk edge files frames helper http ingest machine net qoe reactor tcp telemetry tls token web
+    server:         acme catalog delivery disk edge files frames helper_process http ingest machine net qoe reactor tcp telemetry tls token web
     swarm:          load player reactor telemetry
     load:           machine net player reactor telemetry tls
     doctor:         machine
-    acme:           files helper http listener outbound
-    edge:           helper http outbound s3
+    acme:           files helper_process http listener outbound
+    edge:           helper_process http outbound s3
     publish:        catalog files http s3
     delivery:       disk frames http machine net reactor tcp telemetry tls
     frames:         reactor tcp
@@ -48,7 +47,7 @@ const ARROWS: &str = "
     outbound:       files
     token:          files
     listener:       http
-    helper:
+    helper_process:
     http:
     player:
     ingest:         catalog files
@@ -180,7 +179,7 @@ fn breaches_of_map(files: &[File]) -> Vec<String> {
 }
 
 /// Crates without I/O and without a clock: they get both as arguments.
-const PURE: [&str; 7] = ["http", "placement", "player", "popularity", "qoe", "steering", "tcp"];
+const PURE: [&str; 6] = ["http", "placement", "player", "qoe", "steering", "tcp"];
 
 const WORDS_OF_IO: [&str; 7] =
     ["fs", "TcpListener", "TcpStream", "UdpSocket", "UnixStream", "libc", "rustix"];

@@ -67,7 +67,7 @@ fn rows_of_what_a_change_touches_lead_somewhere() {
 fn planted_rows_that_lead_nowhere_are_found() {
     let table = File::planted(
         "lab/affected",
-        "# of files\n@core  serves:plain\ncrates/disk/*  serves:plain/kernel @core\n\
+        "# of files\n@core  serves:plain\ncrates/server/disk/*  serves:plain/kernel @core\n\
          crates/core/gone/*  none\ncrates/*/tests/*  dances\n*.rs  serves:nowhere\n*k/src/*  @shell\n",
     );
     let files = [

@@ -20,7 +20,7 @@ const UNCHECKED: &[(&str, &str)] = &[
     ("player", "measures: per segment of thousands of viewers"),
     ("reactor", "the data plane: per operation"),
     ("simulation", "measures: a day of a fleet in virtual time"),
-    ("stack", "the data plane: per frame"),
+    ("frames", "the data plane: per frame"),
     ("swarm", "measures: thousands of viewers on a machine"),
     ("tcp", "the data plane: per segment; sequence numbers wrap"),
     ("telemetry", "the data plane: counters"),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use fleet_protocol::{Digest, Name};
+use placement::popularity::{Prior, RegionForecast};
 use placement::{ClusterManifest, PlacementError, PlacementPolicy, Plan, Why};
-use popularity::{Prior, RegionForecast};
 use serde::Serialize;
 
 use crate::buying::{BuyHint, hints};

@@ -2,8 +2,8 @@
 //!
 //! Viewers never see these certificates: a gateway serves them, and operators, with certificates of another authority ([`GuestListener`]). A node
 //! requests such a certificate with its [`ViewerKey`], and [`check_viewer_chain`] checks the issued chain. A node's certificate contains its
-//! [`fleet_protocol::Name`], and lets it call gateways as that node, for 30 days. A gateway's certificate lets a machine serve as a gateway. Neither can be
-//! used as the other, and only the [`Authority`] issues them. Start reading there; the network part is in [`Acceptor`].
+//! [`fleet_protocol::Name`], and lets it call gateways as that node, for 30 days. A gateway's certificate lets a machine serve as a gateway.
+//! Neither can be used as the other, and only the [`Authority`] issues them. Start reading there; the network part is in [`Acceptor`].
 //!
 //! Refused, each with a [`RefusalReason`] that is counted and logged: certificates of other authorities, expired ones, and those of revoked or
 //! unknown nodes; tokens that are unknown, expired or used; signing requests for another name, another kind of key, or more than one name.

@@ -1,4 +1,5 @@
-//! Decides which nodes of a fleet hold which titles, and computes the copies that this requires. No I/O and no clock.
+//! Forecasts what viewers will watch ([`popularity`]), decides which nodes of a fleet hold which titles, and computes the copies that this
+//! requires. No I/O and no clock.
 //!
 //! [`plan`] takes the known facts (titles, nodes with the titles that they hold, the views of each region) and returns a [`Plan`]: a
 //! manifest for each cluster, and the moves that lead there.
@@ -24,6 +25,7 @@ mod manifest;
 mod moves;
 mod outlook;
 mod plan;
+pub mod popularity;
 mod topology;
 mod wanted;
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 use fleet_protocol::{Name, WatchCount};
-use popularity::{FleetPopularity, KnownTitle, PinnedIn};
+use placement::popularity::{FleetPopularity, KnownTitle, PinnedIn};
 
 use crate::world::World;
 

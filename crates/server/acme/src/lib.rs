@@ -2,8 +2,8 @@
 //!
 //! The server may not make outgoing connections, and does not parse data from certificate authorities. So a helper, in a process of its
 //! own, requests certificates ([`renewing`]), answers the authority's challenges, and writes the chain and its key into one file, which the
-//! server reloads by itself. [`contract`] defines its messages to the server, over the socket of [`helper::packets`]. If the helper dies, its
-//! keeper ([`helper::keeper`]) starts another one.
+//! server reloads by itself. [`contract`] defines its messages to the server, over the socket of [`helper_process::packets`]. If the helper dies, its
+//! keeper ([`helper_process::keeper`]) starts another one.
 //!
 //! Invariants:
 //! - The certificate's file is replaced whole, by rename, and only by a chain that belongs to its key and covers the configured names. So a

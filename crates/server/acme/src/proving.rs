@@ -2,7 +2,7 @@
 
 use crate::obtain::NotObtained;
 use crate::{AcmePacket, AcmeProof, AcmeTrouble};
-use helper::packets;
+use helper_process::packets;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard};

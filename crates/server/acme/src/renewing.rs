@@ -10,8 +10,8 @@ use crate::{
     AcmeExternalAccount, AcmeKeyType, AcmeNews, AcmePacket, AcmeProving, AcmeTold, AcmeTrouble,
     account,
 };
-use helper::sandbox::{self, Confined, HelperNeeds};
-use helper::{keeper, packets};
+use helper_process::sandbox::{self, Confined, HelperNeeds};
+use helper_process::{keeper, packets};
 use instant_acme::{Account, CertificateIdentifier, Error, ExternalAccountKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

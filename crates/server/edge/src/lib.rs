@@ -2,8 +2,8 @@
 //!
 //! The server may not make outgoing connections, and does not parse what origins send. A helper, in a process of its own, does both
 //! ([`fetcher`]). It fetches aligned blocks of objects, keeps them in files below one folder (`store`), and passes each file's descriptor
-//! to the server. [`contract`] defines their messages, which go over one Unix socket ([`helper::packets`]). If the helper dies, its
-//! keeper ([`helper::keeper`]) starts another one on the same socket, and the server repeats its open requests.
+//! to the server. [`contract`] defines their messages, which go over one Unix socket ([`helper_process::packets`]). If the helper dies, its
+//! keeper ([`helper_process::keeper`]) starts another one on the same socket, and the server repeats its open requests.
 //!
 //! Invariants:
 //! - An object on disk is one version: one path, one strong entity tag, one length. Each of its blocks came with that tag and that length,
@@ -12,7 +12,7 @@
 //! - A block is announced after its bytes and its hash are written. After a restart it is announced only if the bytes still have that hash.
 //! - Requests go to the configured host only: no redirects, no proxies. They carry only the path of the viewer's request.
 //!
-//! - The helper may open its cache and the files needed to resolve names, and may connect to its origin's port ([`helper::sandbox`]).
+//! - The helper may open its cache and the files needed to resolve names, and may connect to its origin's port ([`helper_process::sandbox`]).
 //!
 //! Read first: [`contract`], then [`fetcher`].
 
@@ -25,7 +25,7 @@ mod store;
 
 use std::time::Duration;
 
-/// The longest pause before a failed helper is restarted ([`helper::keeper`]): short, because viewers wait for it.
+/// The longest pause before a failed helper is restarted ([`helper_process::keeper`]): short, because viewers wait for it.
 pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 pub use origin::{OriginAddress, check_trusted, escaped};

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use popularity::PopularityState;
+use placement::popularity::PopularityState;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, interval_at};
 

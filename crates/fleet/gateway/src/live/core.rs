@@ -8,7 +8,7 @@ use fleet_protocol::{
     Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
     PublishedTitle, Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State, WatchReport,
 };
-use popularity::{PopularityState, RegionCount};
+use placement::popularity::{PopularityState, RegionCount};
 
 use super::RejectedMessage;
 use super::failure_detector::{FailureDetector, Silence};

@@ -39,7 +39,7 @@ use fleet_protocol::{
     OutOfBounds, PublicKey, RoutesAnswer, RoutesUpdate, Signed, SigningKey, SnapshotError, State,
     WatchReport,
 };
-use popularity::{PopularityState, RegionCount};
+use placement::popularity::{PopularityState, RegionCount};
 use steering::Fleet;
 
 pub use self::allow_list::{AllowList, Sifted};

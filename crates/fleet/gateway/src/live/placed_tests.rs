@@ -7,8 +7,8 @@ use fleet_protocol::{
     Condition, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Load, Name, NodeKind, NodePlace,
     PublishedTitle, Site, State, WatchCount,
 };
+use placement::popularity::Prior;
 use placement::{ClusterManifest, ManifestTitle, PlacementPolicy, Why};
-use popularity::Prior;
 
 use super::placed::PlacedTitles;
 use super::plan_basis::{Absent, PlanBasis, parts};

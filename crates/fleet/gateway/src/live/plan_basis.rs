@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fleet_protocol::{Name, State};
+use placement::popularity::{FleetPopularity, KnownTitle, PinnedIn, RegionForecast, TitleForecast};
 use placement::{
     PinScope, PlacementInput, PlacementNode, PlacementTitle, RegionDemand, TitleDemand,
 };
-use popularity::{FleetPopularity, KnownTitle, PinnedIn, RegionForecast, TitleForecast};
 use serde::Serialize;
 
 use super::core::Core;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fleet_protocol::{Name, PublishedTitle, WatchReport};
-use popularity::FleetPopularity;
+use placement::popularity::FleetPopularity;
 use steering::CLAIM_BITS_PER_SECOND_MAX;
 
 use super::RejectedMessage;

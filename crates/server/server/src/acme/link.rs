@@ -1,7 +1,7 @@
 //! Reports from the ACME helper: how often it failed, and how long the certificate is valid.
 
 use acme::{AcmeNews, AcmePacket, AcmeProof, AcmeProving, AcmeTold, AcmeTrouble};
-use helper::packets;
+use helper_process::packets;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;

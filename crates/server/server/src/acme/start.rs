@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::listen::is_on;
 use crate::start_error::StartError;
 use acme::files;
-use helper::packets;
+use helper_process::packets;
 use rustix::fs::Access;
 use std::io;
 use std::net::{SocketAddr, TcpListener};

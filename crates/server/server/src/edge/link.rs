@@ -8,7 +8,7 @@ use crate::redact;
 use disk::sparse_file::NOBODY;
 use disk::{ARRIVAL_BYTES, PresentBlocks};
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
-use helper::packets;
+use helper_process::packets;
 use reactor::{Remote, Woken, remote};
 use std::collections::BTreeMap;
 use std::fs::File;

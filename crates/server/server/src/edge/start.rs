@@ -4,7 +4,7 @@ use super::link::EdgeLink;
 use crate::config::Config;
 use crate::start_error::StartError;
 use edge::credentials::HandedOn;
-use helper::packets;
+use helper_process::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use std::fs::{self, File, OpenOptions};
 use std::io;

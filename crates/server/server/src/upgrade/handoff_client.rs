@@ -4,7 +4,7 @@ use super::message::{PROTOCOL, ToLauncher, ToNew, ToOld};
 use super::socket::{connect_to, wait_at_most};
 use super::{ListenerSet, UpgradeError, obstacle};
 use crate::config::Config;
-use helper::packets;
+use helper_process::packets;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -10,7 +10,7 @@ use crate::config::{AcmeChallenge, Config};
 use crate::control::Control;
 use crate::notify::notify;
 use crate::signals::News;
-use helper::packets;
+use helper_process::packets;
 use rustix::net::UCred;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -7,7 +7,7 @@ use super::handoff_client::ANSWER_TIMEOUT;
 use super::message::{ToNew, ToOld};
 use super::socket::{connect_to, wait_at_most};
 use crate::config::Config;
-use helper::packets;
+use helper_process::packets;
 use std::path::Path;
 
 /// The configuration of the server at `socket`, with its defaults and flags.

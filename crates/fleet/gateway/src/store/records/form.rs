@@ -108,8 +108,8 @@ pub struct Stored<R> {
 }
 
 /// The path of a field of `before` that `after` lacks, such as one added by a newer release; `None` if every such field has its default value.
-/// Gateways and nodes accept unknown fields in the messages that they exchange (see the crate `fleet_protocol`), and parts of those messages are in records,
-/// too.
+/// Gateways and nodes accept unknown fields in the messages that they exchange (see the crate `fleet_protocol`), and parts of those messages are
+/// in records, too.
 pub(crate) fn lost_field(before: &Value, after: &Value) -> Option<String> {
     let within = |name: &str, below: String| match below.is_empty() {
         true => name.to_owned(),

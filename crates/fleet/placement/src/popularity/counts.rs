@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use fleet_protocol::{Name, WatchCount};
 
-use crate::decayed::Decayed;
-use crate::week::Week;
+use super::decayed::Decayed;
+use super::week::Week;
 
 /// The most counts (a title in a region). Each takes some 150 bytes with its path, so 30 MB in all.
 pub const COUNTS_MAX: usize = 200_000;

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 
 use fleet_protocol::{Name, WatchCount};
 
-use crate::counts::{FleetPopularity, Region};
-use crate::prior::{Day, KnownTitle, Prior, Priors};
-use crate::week::SEEN_SECONDS_MIN;
+use super::counts::{FleetPopularity, Region};
+use super::prior::{Day, KnownTitle, Prior, Priors};
+use super::week::SEEN_SECONDS_MIN;
 
 /// The expected views of a region in a day.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,7 +122,7 @@ impl Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prior::PinnedIn;
+    use crate::popularity::prior::PinnedIn;
 
     /// A Monday, 00:00 UTC.
     const BEGIN: u64 = 1_799_625_600;

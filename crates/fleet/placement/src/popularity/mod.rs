@@ -13,8 +13,6 @@
 //!
 //! Read first: `decayed.rs`, then `counts.rs` and `forecast.rs`.
 
-#![forbid(unsafe_code)]
-
 mod counts;
 mod decayed;
 mod forecast;

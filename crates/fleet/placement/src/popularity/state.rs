@@ -6,9 +6,9 @@ use std::fmt::{self, Display, Formatter};
 use fleet_protocol::Name;
 use serde::{Deserialize, Serialize};
 
-use crate::counts::{COUNTS_MAX, FleetPopularity, REGIONS_MAX, Region};
-use crate::decayed::{Decayed, FirstDay};
-use crate::week::{HOURS, Week};
+use super::counts::{COUNTS_MAX, FleetPopularity, REGIONS_MAX, Region};
+use super::decayed::{Decayed, FirstDay};
+use super::week::{HOURS, Week};
 
 /// The largest allowed number. No fleet sends an exabyte within two weeks, and sums of these stay exact enough.
 const NUMBER_MAX: u64 = 1 << 60;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use fleet_protocol::Name;
 
-use crate::counts::Region;
+use super::counts::Region;
 
 const DAY_SECONDS: u64 = 24 * 3600;
 
