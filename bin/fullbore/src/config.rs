@@ -3,8 +3,8 @@
 use crate::serve::{Misused, Serve};
 use crate::{say, tell};
 use clap::{Args, Subcommand};
+use config::SettingChange;
 use serde_json::{Value, json};
-use server::config::SettingChange;
 use server::upgrade::running_config;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ fn in_words(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use server::config::Takes;
+    use config::Takes;
 
     #[test]
     fn a_change_is_a_line_with_both_values_and_what_it_takes() {

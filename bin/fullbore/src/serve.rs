@@ -6,10 +6,11 @@ mod urls;
 
 use crate::{bad_value, say, say_started, tell};
 use clap::{Args, Parser, ValueEnum};
+use config::Config;
+use config::{Certificate, Disk, HostedSite, Placement, Route, Switch};
 use ingest::sample;
-use server::config::{Certificate, Disk, HostedSite, Placement, Route, Switch};
+use server::Server;
 use server::upgrade::{HandoffClient, HotRestart, UpgradeError};
-use server::{Config, Server};
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;

@@ -3,9 +3,10 @@
 use crate::serve::{Misused, Serve};
 use crate::tell;
 use clap::Args;
+use config::Config;
+use config::obstacle;
 use helper_process::packets;
-use server::Config;
-use server::upgrade::{ToLauncher, give_up, obstacle};
+use server::upgrade::{ToLauncher, give_up};
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;

@@ -46,7 +46,7 @@ fn has(row: &Value, figure: &str) -> bool {
 #[test]
 fn every_switch_of_the_server_is_among_the_ablations() {
     let names = bench::ablate::names();
-    for (_, name, _) in server::config::Switch::ALL {
+    for (_, name, _) in config::Switch::ALL {
         assert!(
             names.contains(&name),
             "add {name} to the bench's list, with the work it matters in"

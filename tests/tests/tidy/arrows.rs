@@ -19,8 +19,8 @@ const GROUPS: &str = "
 /// A crate's folder, and the crates that it may use. From the top down: a crate is above the crates it uses. disk, tls and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:       acme bench capacity catalog doctor edge files fleet_protocol gateway helper_process http identity ingest load machine node \
-                    player publish server simulation swarm tls token
+    fullbore:       acme bench capacity catalog config doctor edge files fleet_protocol gateway helper_process http identity ingest load machine \
+                    node player publish server simulation swarm tls token
     bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering swarm tcp \
                     telemetry tls
     gateway:        catalog files fleet_protocol identity listener outbound placement s3 steering telemetry tls token viewer_api web
@@ -31,10 +31,12 @@ const ARROWS: &str = "
     placement:      fleet_protocol steering
     steering:       fleet_protocol
     fleet_protocol: catalog
-    server:         acme catalog delivery disk edge files frames helper_process http ingest machine net qoe reactor tcp telemetry tls token web
+    server:         acme catalog config delivery disk edge files frames helper_process http ingest machine net qoe reactor tcp telemetry tls \
+                    token web
     swarm:          load player reactor telemetry
     load:           machine net player reactor telemetry tls
     doctor:         machine
+    config:         acme catalog delivery disk edge files http machine net tcp tls
     acme:           files helper_process http listener outbound
     edge:           helper_process http outbound s3
     publish:        catalog files http s3

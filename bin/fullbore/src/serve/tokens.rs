@@ -1,7 +1,7 @@
 //! How to get at a title that needs a token: the URLs of the start lines alone would be refused.
 
-use server::Config;
-use server::config::Signing;
+use config::Config;
+use config::Signing;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 //! A server that listens on every address has many URLs. On a machine with a screen `localhost` comes first, because the person who started the
 //! server sits there. Without a screen that person uses another machine, so an address that other machines can reach comes first.
 
-use server::Config;
-use server::config::Route;
+use config::Config;
+use config::Route;
 use std::net::{IpAddr, SocketAddr};
 
 /// The addresses of a server that listens on all of them.

@@ -4,7 +4,7 @@
 //! send the file by itself, and asking which parts of it are in memory. Permissions are not guessed from users and modes,
 //! because they also depend on the kernel's version, on the filesystem and on filters of system calls.
 
-use crate::config::{Config, Disk, Switch};
+use config::{Config, Disk, Switch};
 use delivery::KernelOffload;
 use reactor::lease;
 use reactor::residency::{View, cached_pages};

@@ -3,7 +3,7 @@
 //! A list may come from elsewhere and be long. So a file is read line by line, and its bytes, its lines and the total of prefixes in all files
 //! are bounded. One invalid line makes the whole list unusable, because a list without it would let the wrong viewers in.
 
-use crate::config::AccessConfig;
+use config::AccessConfig;
 use files::FileStamp;
 use net::{AddressBlock, PrefixFault, Prefixes};
 use std::fmt;

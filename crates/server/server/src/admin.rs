@@ -11,7 +11,6 @@ use crate::acme::{self, AcmeLink};
 use crate::admin_hosts::AdminHosts;
 use crate::audience::Audience;
 use crate::clock::since_1970;
-use crate::config::Config;
 use crate::crossings::{self, Paths};
 use crate::drain::Drain;
 use crate::edge::EdgeLink;
@@ -26,6 +25,7 @@ use crate::silo_map::SiloMap;
 use crate::tls_stat::{self, TlsStat};
 use crate::upgrade::ListenerSet;
 use catalog::KnownTitles;
+use config::Config;
 use delivery::{KernelOffload, Outgoing, Piece};
 use fullbore_http::{
     Context, HttpDate, Method, PageBody, Parse, Part, Refusal, RefusedRequest, Reject, Request,

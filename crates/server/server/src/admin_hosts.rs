@@ -36,12 +36,6 @@ impl AdminHosts {
     }
 }
 
-/// Whether `name` is a bare host name, without scheme, port or path.
-pub fn is_host_name(name: &str) -> bool {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-    !name.is_empty() && name.bytes().all(fits)
-}
-
 /// The name in lower case, without the final dot of the DNS root.
 fn plain(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()

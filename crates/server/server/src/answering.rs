@@ -1,15 +1,15 @@
 //! Everything that a response depends on besides its request: limits, timeouts, headers that are the same for all, the date.
 
 use crate::clock::since_1970;
-use crate::config::Config;
 use crate::header_rules::{HeaderRules, ReadyRule};
+use config::Config;
 use disk::File;
 use fullbore_http::HttpDate;
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// How long viewers may take; see [`crate::config::Timeouts`].
+/// How long viewers may take; see [`config::Timeouts`].
 #[derive(Clone, Copy, Debug)]
 pub struct Timeouts {
     /// For the whole handshake.

@@ -1,6 +1,6 @@
 //! The sizes of windows and buffers, and the number of a worker's buffers.
 
-use crate::config::{Config, Switch};
+use config::{BUFFERS_MIN, Config, Switch};
 use disk::DIRECT_ALIGNMENT;
 use frames::BuffersInPlace;
 use reactor::{MemoryPart, Pool, PoolOptions};
@@ -8,9 +8,6 @@ use std::io;
 
 /// Room besides a window's bytes: a direct read begins and ends on whole blocks, and records have heads and tags.
 const BUFFER_SLACK_BYTES: usize = 2 * DIRECT_ALIGNMENT;
-
-/// The least number of buffers of each kind: with fewer, a few viewers would wait for each other.
-pub(crate) const BUFFERS_MIN: usize = 8;
 
 /// A window that needs no buffer may be larger than others. Twice this size gained nothing; a viewer's turn takes a fifth of a
 /// millisecond.

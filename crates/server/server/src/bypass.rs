@@ -1,8 +1,8 @@
 //! Opens the bypass route: devices, TCP's configuration, and a secret. Everything that needs privileges happens here, before
 //! any thread starts.
 
-use crate::config::bypass::{Bypass, Device, congestion_control};
-use crate::config::{Config, ConfigError, Switch};
+use config::bypass::{Bypass, Device, congestion_control};
+use config::{Config, ConfigError, Switch};
 use delivery::own_tcp::Parts;
 use frames::{
     BuffersInPlace, Interface, PAYLOAD_BYTES_MAX, SetupError, TapSetup, XdpSetup, receive_queues,

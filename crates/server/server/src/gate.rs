@@ -3,7 +3,7 @@
 //! A token comes in front of the path (`/t/TOKEN/films/a.mp4`), so that relative URLs in a playlist inherit it, or in the query
 //! (`/films/a.mp4?token=TOKEN`). Either way the file is the same one, with the same entry among the open files and the same ETag.
 //! While there are keys, a first segment `t` always means a token; a library's own folder of that name is under `/t/TOKEN/t/`. As long as keys
-//! are still to come ([`crate::config::Signing::may_be_empty`]), nothing needs a token, and anything in the form of one is removed unread: so a
+//! are still to come ([`config::Signing::may_be_empty`]), nothing needs a token, and anything in the form of one is removed unread: so a
 //! fleet can start to sign before its nodes require signatures.
 //!
 //! The gate comes before any file is opened, so a refusal does not reveal whether the file exists. Paths are compared as they
@@ -24,7 +24,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate for the paths in `required`, which have passed [`crate::Config::check`].
+    /// A gate for the paths in `required`, which have passed [`config::Config::check`].
     pub fn new(keys: Arc<KeyRing>, required: &[String]) -> Self {
         let paths = required.iter().map(|path| LibraryPath::as_written(path.as_bytes()));
         let required = paths.map(|path| path.expect("checked with the configuration")).collect();

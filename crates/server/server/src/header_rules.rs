@@ -1,8 +1,8 @@
 //! `Cache-Control` and further headers for files, by rule. The rules are prepared once per worker, and a file's rule is looked up at its first
 //! request: each later response only copies bytes.
 
-use crate::config::{HeaderRule, Http};
-use crate::path_pattern::PathPattern;
+use config::PathPattern;
+use config::{HeaderRule, Http};
 use disk::File;
 use fullbore_http::{Cors, FieldLines};
 
@@ -17,7 +17,7 @@ pub(crate) struct ReadyRule {
 }
 
 impl HeaderRules {
-    /// The rules of a configuration that has passed [`crate::Config::check`].
+    /// The rules of a configuration that has passed [`config::Config::check`].
     pub(crate) fn of(http: &Http) -> Self {
         let cors = http.cors_of_files();
         Self(http.headers.iter().map(|rule| ReadyRule::of(rule, cors)).collect())

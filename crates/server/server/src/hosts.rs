@@ -1,6 +1,6 @@
 //! Finds the library for a request, by its host.
 
-use crate::config::{Config, HOST_BYTES_MAX};
+use config::{Config, HOST_BYTES_MAX};
 use std::collections::HashMap;
 
 /// The hosts with a library of their own, in lower case, and its index among the libraries.
@@ -47,7 +47,7 @@ fn name_of(host: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::HostedSite;
+    use config::HostedSite;
 
     fn hosts(library: bool) -> Hosts {
         let site = |hosts: &[&str]| HostedSite {

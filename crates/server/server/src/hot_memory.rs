@@ -4,7 +4,7 @@
 //! cache, viewers' sockets and other programs need the rest. It takes that memory only as it fills. Once a second the silo's first worker
 //! checks whether memory is short. If it is, the set gives some back, and grows again only when memory has not been short for a while.
 
-use crate::config::{self, Config, Switch};
+use config::{self, Config, Switch};
 use delivery::memory_budget::reserve_bytes;
 use disk::{HotSet, Policy};
 use machine::{Headroom, LargePagePool, MemoryLimit, MemoryPressure, ReservedPages};
@@ -294,7 +294,7 @@ fn is_short(seen: Seen, memory_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Disk;
+    use config::Disk;
 
     const GIB: u64 = 1 << 30;
 

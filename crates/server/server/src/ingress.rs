@@ -1,12 +1,12 @@
 //! The sources of connections: listening sockets of the kernel, or queues of a network device for the server's own TCP.
 
 use crate::bypass;
-use crate::config::{Config, ConfigError, Route};
 use crate::listen::{Listening, listen};
 use crate::sandbox;
 use crate::silo_map::SiloMap;
 use crate::start_error::StartError;
 use crate::upgrade::ListenerSetup;
+use config::{Config, ConfigError, Route};
 use delivery::{KernelOffload, own_tcp};
 use frames::BuffersInPlace;
 use std::net::SocketAddr;

@@ -1,11 +1,11 @@
 //! The libraries that a worker serves: one for each site's hosts, and one for all other hosts.
 
-use crate::config::Config;
 use crate::edge::LocalEdge;
 use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
 use crate::gate::Gate;
 use crate::hosts::Hosts;
 use crate::title_listing::TitleListing;
+use config::Config;
 use disk::{Files, Inode};
 use fullbore_http::{Field, Request};
 use std::borrow::Cow;

@@ -4,9 +4,9 @@
 //! thread has taken the ring apart, after the process is gone (5 to 13 ms later on an idle machine). So an address in use is
 //! retried for a while before it becomes an error.
 
-use crate::config::{Config, Placement, Route, Switch};
 use crate::silo_map::SiloMap;
 use crate::upgrade::ListenerSetup;
+use config::{Config, Placement, Route, Switch};
 use delivery::KernelOffload;
 use libc::sock_filter;
 use net::listener::{

@@ -1,6 +1,6 @@
 //! The work that the server leaves to the kernel: chosen by the configuration and this kernel's abilities, and described.
 
-use crate::config::{Config, Nic, Route, Switch};
+use config::{Config, Nic, Route, Switch};
 use delivery::{Handover, KernelOffload, LossLimits, LossyPaths, NicShares, NicTls};
 use machine::TlsNics;
 use std::fmt;

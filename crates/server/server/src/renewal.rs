@@ -7,12 +7,12 @@
 
 use crate::access_log::LogReopener;
 use crate::address_lists::AddressLists;
-use crate::config::Config;
 use crate::control::Control;
 use crate::folders::AllFolders;
 use crate::opened::load_keys;
-use crate::own_files::OwnFiles;
 use crate::reloads::{ReloadComplaints, Reloaded};
+use config::Config;
+use config::own_files::OwnFiles;
 use files::FileStamp;
 use std::io;
 use std::sync::Arc;

@@ -5,7 +5,6 @@ use crate::access_log::AccessLog;
 use crate::acme::{AcmeLink, StartingAcme};
 use crate::admin::{self, Admin};
 use crate::audience::Audience;
-use crate::config::{Config, Switch};
 use crate::edge::{EdgeLink, Starting};
 use crate::folders::LibraryFolders;
 use crate::hot_memory;
@@ -28,6 +27,7 @@ use crate::upgrade::{
 };
 use crate::worker::Shared;
 use catalog::Title;
+use config::{Config, Switch};
 use delivery::NicShares;
 use delivery::memory_budget::reserve_bytes;
 use machine::{Headroom, MemoryLimit};
@@ -588,8 +588,8 @@ fn describe_total(config: &Config) -> Option<String> {
     (bits > 0).then(|| format!("rate      at most {bits} bits per second for all viewers together"))
 }
 
-fn describe_disk(disk: crate::config::Disk) -> &'static str {
-    use crate::config::Disk;
+fn describe_disk(disk: config::Disk) -> &'static str {
+    use config::Disk;
     match disk {
         Disk::Auto => {
             "auto: use what is in the page cache, cache what is requested repeatedly, read the rest directly"

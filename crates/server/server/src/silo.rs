@@ -6,7 +6,6 @@
 use crate::access_log::AccessLog;
 use crate::audience::Audience;
 use crate::buffers::{self, pools_bytes};
-use crate::config::{Config, Switch};
 use crate::control::Control;
 use crate::hot_memory::{HotMemory, Keeper, Reserved};
 use crate::ingress::Ingress;
@@ -14,6 +13,7 @@ use crate::sandbox;
 use crate::silo_map::{Members, SiloMap, WorkerCpu};
 use crate::start_error::{RunError, StartError};
 use crate::worker::{Parts, Shared, Worker};
+use config::{Config, Switch};
 use disk::HotSet;
 use frames::BuffersInPlace;
 use machine::{Machine, MemoryLimit, Node};

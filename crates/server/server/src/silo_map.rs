@@ -16,8 +16,8 @@ mod worker_cpus;
 pub(crate) use devices::{DiskPlace, NicPlace};
 pub(crate) use worker_cpus::{WorkerCpu, cpus};
 
-use crate::config::silos::{SiloError, without_listeners};
-use crate::config::{Config, Placement, Switch};
+use config::silos::{SiloError, without_listeners};
+use config::{Config, Placement, Switch};
 use delivery::Silos;
 use machine::{Machine, Topology};
 use serde_json::{Value, json};

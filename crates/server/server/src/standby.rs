@@ -3,9 +3,9 @@
 //! The other server needs both: time for the handshakes of arriving viewers, and memory for their requests. If it ends, this one comes back with
 //! everything as before.
 
-use crate::config::Config;
 use crate::drain::Leaving;
 use crate::worker::Worker;
+use config::Config;
 use reactor::{Pool, now, sleep, spawn};
 use std::iter::once;
 use std::rc::Rc;

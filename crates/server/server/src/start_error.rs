@@ -2,10 +2,10 @@
 
 use crate::address_lists::AddressListError;
 use crate::bypass::BypassError;
-use crate::config::{ConfigError, SiloError};
 use crate::listen::ListenError;
 use crate::offload::NoKernelRoute;
 use crate::upgrade::UpgradeError;
+use config::{ConfigError, SiloError};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

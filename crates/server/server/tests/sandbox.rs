@@ -3,8 +3,8 @@
 //!
 //! On a kernel without Landlock or seccomp these trials are skipped, loudly.
 
+use config::Config;
 use delivery::KernelOffload;
-use fullbore_server::Config;
 use fullbore_server::notify::notify;
 use fullbore_server::sandbox::{SandboxReport, confine_calls, confine_files};
 use reactor::{Fd, Reactor, RingOptions, op};

@@ -1,10 +1,10 @@
 //! Starts the helper, while the server may still start programs.
 
 use super::link::AcmeLink;
-use crate::config::Config;
 use crate::listen::is_on;
 use crate::start_error::StartError;
 use acme::files;
+use config::Config;
 use helper_process::packets;
 use rustix::fs::Access;
 use std::io;

@@ -1,8 +1,8 @@
 //! Starts the helper, while the server may still start programs.
 
 use super::link::EdgeLink;
-use crate::config::Config;
 use crate::start_error::StartError;
+use config::Config;
 use edge::credentials::HandedOn;
 use helper_process::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};

@@ -5,8 +5,8 @@
 
 use super::{Folders, Health};
 use crate::access::Access;
-use crate::config::Config;
 use crate::start_error::StartError;
+use config::Config;
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -138,7 +138,7 @@ impl<T> Moves<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use config::Config;
     use machine::{Machine, Topology};
     use reactor::{Reactor, RingOptions, spawn};
     use std::path::Path;

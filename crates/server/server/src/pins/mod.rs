@@ -8,10 +8,10 @@ mod pinner;
 
 pub(crate) use pinner::Pinner;
 
-use crate::config::Config;
 use crate::folders::Folders;
 use crate::sandbox;
 use catalog::TitlePath;
+use config::Config;
 use disk::Stamp;
 use disk::hot::pinned_bytes_of;
 use std::io;

@@ -3,8 +3,8 @@
 //! Already open files stay usable: the access log, listeners, the rings. [`grants`] lists the files that may still be opened;
 //! a path that does not exist at startup is not granted.
 
-use crate::config::Config;
-use crate::own_files;
+use config::Config;
+use config::own_files;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, PathFd,
     RestrictSelfAttr, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
@@ -138,7 +138,7 @@ fn thread_count() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Certificate, HostedSite, Tls};
+    use config::{Certificate, HostedSite, Tls};
 
     fn rights(config: &Config, path: &Path) -> Rights {
         let grants = grants(config, None);

@@ -16,8 +16,8 @@ mod privileges;
 
 pub use privileges::{give_up_for_rings, give_up_network_privileges};
 
-use crate::config::Config;
-use crate::config::silos::marks_when_moving;
+use config::Config;
+use config::silos::marks_when_moving;
 use delivery::KernelOffload;
 use std::fmt;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use super::Members;
 use super::nearest::Nearest;
-use crate::config::Config;
-use crate::config::silos::SiloError;
+use config::Config;
+use config::silos::SiloError;
 use machine::{Mount, Topology};
 use std::fmt;
 use std::os::unix::fs::MetadataExt;

@@ -1,8 +1,8 @@
 //! Divides the CPUs into silos, and assigns a CPU to each worker.
 
 use super::{Members, ranges};
-use crate::config::Config;
-use crate::config::silos::SiloError;
+use config::Config;
+use config::silos::SiloError;
 use machine::{Machine, Topology};
 
 /// One worker's place.

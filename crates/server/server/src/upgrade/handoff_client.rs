@@ -2,8 +2,9 @@
 
 use super::message::{PROTOCOL, ToLauncher, ToNew, ToOld};
 use super::socket::{connect_to, wait_at_most};
-use super::{ListenerSet, UpgradeError, obstacle};
-use crate::config::Config;
+use super::{ListenerSet, UpgradeError};
+use config::Config;
+use config::obstacle;
 use helper_process::packets;
 use std::io;
 use std::os::fd::OwnedFd;

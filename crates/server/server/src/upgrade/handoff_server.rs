@@ -2,14 +2,14 @@
 
 use super::listener_set::ListenerSet;
 use super::message::{PROTOCOL, ToNew, ToOld};
-use super::obstacle;
 use super::socket::{accept, either, wait_at_most};
 use crate::acme::AcmeLink;
 use crate::admin::AdminControl;
-use crate::config::{AcmeChallenge, Config};
 use crate::control::Control;
 use crate::notify::notify;
 use crate::signals::News;
+use config::obstacle;
+use config::{AcmeChallenge, Config};
 use helper_process::packets;
 use rustix::net::UCred;
 use std::io;

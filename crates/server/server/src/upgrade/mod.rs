@@ -36,7 +36,7 @@ pub(crate) use listener_setup::ListenerSetup;
 pub use message::ToLauncher;
 pub use running::running_config;
 
-use crate::config::{Config, Route};
+use config::Config;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -54,21 +54,6 @@ pub struct HotRestart {
 /// The path of the upgrade socket for this configuration. It contains the address, because several servers may share a state directory.
 pub fn socket_path(config: &Config) -> PathBuf {
     config.state.join(format!("upgrade-{}.sock", config.listen))
-}
-
-/// Why a server with this configuration cannot be part of an upgrade, and what to do instead.
-pub fn obstacle(config: &Config) -> Option<&'static str> {
-    if config.route == Route::Bypass {
-        return Some(
-            "on the bypass route connections end with the process that has them: restart the server instead",
-        );
-    }
-    if config.edge.origin.is_some() {
-        return Some(
-            "a caching edge has its cache for itself: stop the server, and start the new one",
-        );
-    }
-    None
 }
 
 /// The upgrade socket at `path`: the inherited one, if it has the same path, because a client may be waiting there.
@@ -100,15 +85,5 @@ mod tests {
     fn each_address_has_a_door_of_its_own() {
         let config = Config { state: "/state".into(), ..Config::default() };
         assert_eq!(socket_path(&config), Path::new("/state/upgrade-[::]:8443.sock"));
-    }
-
-    #[test]
-    fn what_cannot_hand_over_says_what_to_do_instead() {
-        assert_eq!(obstacle(&Config::default()), None);
-        let bypass = Config { route: Route::Bypass, ..Config::default() };
-        assert!(obstacle(&bypass).is_some_and(|why| why.contains("restart the server instead")));
-        let mut edge = Config::default();
-        edge.edge.origin = Some("http://origin".into());
-        assert!(obstacle(&edge).is_some_and(|why| why.contains("stop the server")));
     }
 }

@@ -6,7 +6,7 @@ use super::UpgradeError;
 use super::handoff_client::ANSWER_TIMEOUT;
 use super::message::{ToNew, ToOld};
 use super::socket::{connect_to, wait_at_most};
-use crate::config::Config;
+use config::Config;
 use helper_process::packets;
 use std::path::Path;
 

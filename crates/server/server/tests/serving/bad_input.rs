@@ -5,7 +5,7 @@ use crate::support::content::Content;
 use crate::support::library::Library;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
-use fullbore_server::config::{self, Disk};
+use config::{self, Disk};
 use fullbore_tests::shake_hands;
 use rustix::fs::{CWD, FileType, Mode, inotify};
 use rustls::AlertDescription;

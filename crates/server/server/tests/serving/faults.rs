@@ -5,7 +5,7 @@ use crate::support::content::Content;
 use crate::support::mapped_writer::MappedWriter;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
-use fullbore_server::config::{Disk, Route};
+use config::{Disk, Route};
 use fullbore_tests::FailingDisk;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fs::{File, FileTimes, Permissions};

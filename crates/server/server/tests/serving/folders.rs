@@ -3,7 +3,7 @@
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response};
-use fullbore_server::config::Disk;
+use config::Disk;
 use fullbore_tests::{FILM, FailingDisk, Plain, make_title, tool};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;

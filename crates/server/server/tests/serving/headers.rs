@@ -3,8 +3,8 @@
 use crate::support::content::Content;
 use crate::support::served::Served;
 use crate::support::viewer::{Protocol, Response, Viewer};
-use fullbore_server::Config;
-use fullbore_server::config::{HeaderRule, Route};
+use config::Config;
+use config::{HeaderRule, Route};
 use std::path::Path;
 use tempfile::TempDir;
 use token::{Grant, KeyRing};

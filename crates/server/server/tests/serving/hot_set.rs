@@ -4,7 +4,7 @@ use crate::support::content::Content;
 use crate::support::random::Random;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
-use fullbore_server::config::{Route, Switch};
+use config::{Route, Switch};
 use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;

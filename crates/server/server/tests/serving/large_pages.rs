@@ -3,7 +3,7 @@
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::Protocol;
-use fullbore_server::config::LargePages;
+use config::LargePages;
 use fullbore_tests::tool;
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -10,8 +10,8 @@ use crate::support::own_disk::OwnDisk;
 use crate::support::random::Random;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
-use fullbore_server::Config;
-use fullbore_server::config::{Placement, Route, SiloPlan};
+use config::Config;
+use config::{Placement, Route, SiloPlan};
 use fullbore_tests::FailingDisk;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -461,7 +461,7 @@ fn a_silo_whose_disk_fails_does_not_disturb_the_others() {
     }
     let served = serve(dir.path(), Protocol::Tls13, |config| {
         config.route = Route::Userspace;
-        config.disk = fullbore_server::config::Disk::Direct;
+        config.disk = config::Disk::Direct;
         config.net.window_bytes_max = 64 << 10;
     });
     let begin = |disk: usize| {

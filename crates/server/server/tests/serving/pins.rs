@@ -3,7 +3,7 @@
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::Protocol;
-use fullbore_server::config::Route;
+use config::Route;
 use rustix::fs::Advice;
 use std::fs;
 use std::path::Path;

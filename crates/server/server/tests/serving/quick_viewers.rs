@@ -3,7 +3,7 @@
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::Protocol;
-use fullbore_server::config::Config;
+use config::Config;
 use tempfile::{TempDir, tempdir};
 
 /// Larger than the sockets' buffers, so that the server has to wait for the viewer.

@@ -4,7 +4,8 @@
 
 use crate::support::content::Content;
 use crate::support::viewer::{Protocol, Viewer};
-use fullbore_server::{Config, Server, signals};
+use config::Config;
+use fullbore_server::{Server, signals};
 use fullbore_tests::{Plain, Said, Signal, eventually};
 use rustix::process::{Pid, kill_process};
 use socket2::{Domain, Socket, Type};

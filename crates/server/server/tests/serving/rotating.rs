@@ -3,7 +3,7 @@
 use crate::support::content::Content;
 use crate::support::served::Served;
 use crate::support::viewer::{Protocol, Viewer};
-use fullbore_server::config::{Disk, Route, Switch};
+use config::{Disk, Route, Switch};
 use fullbore_tests::FailingDisk;
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

@@ -2,8 +2,8 @@
 
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
-use fullbore_server::Config;
-use fullbore_server::config::HostedSite;
+use config::Config;
+use config::HostedSite;
 use fullbore_tests::Plain;
 use serde_json::Value;
 use std::fs;

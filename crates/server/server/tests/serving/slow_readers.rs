@@ -5,7 +5,7 @@ use crate::support::content::Content;
 use crate::support::library::Library;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
-use fullbore_server::config::Route;
+use config::Route;
 use std::io::Read;
 use std::path::Path;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use crate::bytes::{Library, tune, view};
 use crate::support::random::Random;
 use crate::support::served::Served;
 use crate::support::viewer::Protocol;
-use fullbore_server::config::Switch;
+use config::Switch;
 use std::sync::atomic::AtomicI64;
 
 const CASES_PER_SERVER: i64 = 24;

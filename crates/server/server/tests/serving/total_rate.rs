@@ -3,7 +3,7 @@
 use crate::support::content::Content;
 use crate::support::served::Served;
 use crate::support::viewer::Protocol;
-use fullbore_server::config::{Route, Switch};
+use config::{Route, Switch};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -5,7 +5,7 @@
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::Protocol;
-use fullbore_server::config::{Route, Switch};
+use config::{Route, Switch};
 use fullbore_tests::shake_hands;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};

@@ -1,7 +1,8 @@
 //! A server in this process, on a port of its own.
 
 use super::viewer::{Protocol, Viewer};
-use fullbore_server::{Config, Server, config};
+use config::Config;
+use fullbore_server::Server;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};

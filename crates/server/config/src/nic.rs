@@ -17,7 +17,7 @@ pub enum Nic {
 
 impl Config {
     /// Checks how cards may be used, and the loss at which a card gets no further connections of a viewer.
-    pub(super) fn check_nic(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check_nic(&self) -> Result<(), ConfigError> {
         for (setting, percent) in [
             ("tls.nic_lost_bytes_percent", self.tls.nic_lost_bytes_percent),
             ("tls.nic_lost_segments_percent", self.tls.nic_lost_segments_percent),
@@ -47,7 +47,7 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::tests::refusal;
+    use crate::tests::refusal;
 
     #[test]
     fn a_card_needs_a_route_on_which_the_kernel_may_get_keys() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Checks the paths of the library and the access log, and the address of the admin listener. The other addresses are checked where they are set
 /// (`tls`, `acme`).
-pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
     check_paths(config)?;
     let Config { admin, listen, ref tls, route, .. } = *config;
     let refused = |wanted| Err(ConfigError::not_of_kind("admin", admin, wanted));
@@ -51,7 +51,7 @@ fn takes(one: SocketAddr, other: SocketAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::tests::refusal;
+    use crate::tests::refusal;
 
     #[test]
     fn an_empty_path_is_refused_with_its_setting() {

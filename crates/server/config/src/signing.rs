@@ -36,7 +36,7 @@ impl Signing {
         prefixes.flatten().any(|prefix| path.starts_with(prefix.as_path()))
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.keys.is_empty() && self.required != Self::default().required {
             return Err(ConfigError::RequiredWithoutKeys);
         }

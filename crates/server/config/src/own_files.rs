@@ -4,7 +4,7 @@
 //! do not serve them under any other name, such as a hard link or a path below a bind mount ([`OwnFiles`]). Certificates are
 //! public, and are not included.
 
-use crate::config::{Config, ConfigError};
+use crate::{Config, ConfigError};
 use disk::Inode;
 use fullbore_http::LibraryPath;
 use rustix::fs::{Mode, OFlags};
@@ -95,7 +95,7 @@ pub(crate) fn check(config: &Config) -> Result<(), ConfigError> {
 
 /// The folder in which the server may create a new access log while it runs: the log's, unless it or a folder below it has other files that the
 /// server reads, because a process with the right to create files there may also write to existing ones.
-pub(crate) fn folder_of_logs(config: &Config) -> Option<PathBuf> {
+pub fn folder_of_logs(config: &Config) -> Option<PathBuf> {
     let log = config.access_log.as_deref().filter(|path| path.as_os_str() != "-")?;
     let log = log.canonicalize().ok().filter(|log| log.is_file())?;
     let folder = log.parent()?;
@@ -135,7 +135,7 @@ fn resolve(path: &Path, links_left: usize) -> io::Result<PathBuf> {
 
 /// The current inodes of the server's own files. They are held open, without rights to read or write, so that no inode number can
 /// be reused for another file while it is withheld.
-pub(crate) struct OwnFiles(Vec<Held>);
+pub struct OwnFiles(Vec<Held>);
 
 struct Held {
     path: PathBuf,
@@ -144,14 +144,14 @@ struct Held {
 
 impl OwnFiles {
     /// Opens the files that `config` names.
-    pub(crate) fn of(config: &Config) -> Self {
+    pub fn of(config: &Config) -> Self {
         let held = |file: OwnFile| Held { inode: look(&file.path), path: file.path };
         Self(own_files(config).into_iter().map(held).collect())
     }
 
     /// Checks again, and returns whether anything has changed. A path that has no file at the moment keeps its last inode, because the
     /// file may just be being replaced.
-    pub(crate) fn look_again(&mut self) -> bool {
+    pub fn look_again(&mut self) -> bool {
         let mut has_changed = false;
         for held in &mut self.0 {
             let Some(now) = look(&held.path) else { continue };
@@ -164,7 +164,7 @@ impl OwnFiles {
     }
 
     /// The inodes that must not be served.
-    pub(crate) fn inodes(&self) -> Arc<[Inode]> {
+    pub fn inodes(&self) -> Arc<[Inode]> {
         self.0.iter().filter_map(|held| held.inode.as_ref()).map(|(inode, _)| *inode).collect()
     }
 }
@@ -177,7 +177,7 @@ fn look(path: &Path) -> Option<(Inode, OwnedFd)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Certificate, Tls};
+    use crate::{Certificate, Tls};
     use std::fs;
     use std::os::unix::fs::symlink;
     use tempfile::{TempDir, tempdir};

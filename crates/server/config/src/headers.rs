@@ -26,7 +26,7 @@ pub struct HeaderRule {
 
 impl HeaderRule {
     /// Its further headers, for a server that answers with `cors`.
-    pub(crate) fn lines(&self, cors: Cors) -> Result<FieldLines, FieldFault> {
+    pub fn lines(&self, cors: Cors) -> Result<FieldLines, FieldFault> {
         let fields = self.fields.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         FieldLines::new(fields, cors)
     }
@@ -42,11 +42,11 @@ impl HeaderRule {
 
 impl Http {
     /// The pages of other origins that may read files.
-    pub(crate) fn cors_of_files(&self) -> Cors {
+    pub fn cors_of_files(&self) -> Cors {
         if self.cors { Cors::AnyOrigin } else { Cors::SameOrigin }
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let value = &self.cache_control;
         if !is_cache_control(value) {
             let wanted = "visible ASCII, such as \"no-cache\"";
@@ -95,7 +95,7 @@ impl fmt::Display for HeaderFault {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Config, ConfigError};
+    use crate::{Config, ConfigError};
 
     fn check(text: &str) -> Result<(), ConfigError> {
         let malformed = |why| ConfigError::Malformed { file: "it".into(), why: Box::new(why) };

@@ -45,12 +45,12 @@ impl Net {
     }
 
     /// The highest rate of all connections together, if there is a limit.
-    pub(crate) fn total_rate(&self) -> Option<TotalRate> {
+    pub fn total_rate(&self) -> Option<TotalRate> {
         let bits = self.total_bits_per_second;
         (bits > 0).then(|| TotalRate::new(bits / 8))
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         within("net.backlog", self.backlog, 1.., "1 or more")?;
         let total = self.total_bits_per_second;
         if total > 0 {

@@ -14,7 +14,7 @@ pub struct ProxyProtocol {
 }
 
 impl ProxyProtocol {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let fault = |text: &String| Some((text.clone(), text.parse::<AddressBlock>().err()?));
         match self.from.iter().find_map(fault) {
             None => Ok(()),
@@ -29,7 +29,7 @@ impl ProxyProtocol {
     }
 
     /// Their addresses. They have passed [`crate::Config::check`].
-    pub(crate) fn prefixes(&self) -> Prefixes {
+    pub fn prefixes(&self) -> Prefixes {
         let parse = |text: &String| text.parse::<AddressBlock>();
         self.from.iter().map(|text| parse(text).expect("checked with the configuration")).collect()
     }
@@ -47,14 +47,14 @@ pub struct AccessConfig {
 
 impl AccessConfig {
     /// All the files.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &PathBuf> {
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         self.allow.iter().chain(&self.deny)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::Config;
 
     #[test]
     fn proxies_are_addresses_or_prefixes() {

@@ -59,7 +59,7 @@ impl Bypass {
         self.kernel_addresses.iter().map(|text| prefix(text)).collect()
     }
 
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         if self.addresses.is_empty() {
             return Err(ConfigError::BypassWithoutAddress);
         }
@@ -86,7 +86,7 @@ impl Bypass {
 }
 
 /// The congestion control of the server's own TCP. The kernel has the first two names, too; its `bbr` corresponds to our `bbr1`.
-pub(crate) fn congestion_control(name: &str) -> Option<CongestionControl> {
+pub fn congestion_control(name: &str) -> Option<CongestionControl> {
     match name {
         "cubic" => Some(CongestionControl::Cubic),
         "bbr" => Some(CongestionControl::Bbr),
@@ -111,7 +111,7 @@ fn prefix(text: &str) -> Result<(IpAddr, u8), ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, Route};
+    use crate::{Config, Route};
 
     #[test]
     fn a_prefix_is_an_address_with_its_bits() {

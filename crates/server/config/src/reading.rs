@@ -6,7 +6,7 @@ use disk::{Policy, ReadMode};
 
 impl Config {
     /// How files are read. Both switches are parts of `disk = "auto"`.
-    pub(crate) fn read_policy(&self) -> Policy {
+    pub fn read_policy(&self) -> Policy {
         match Policy::from(self.disk) {
             Policy::Auto if !self.is_on(Switch::Heat) => Policy::Always(ReadMode::Buffered),
             Policy::Auto if !self.is_on(Switch::Resident) => Policy::Heat,

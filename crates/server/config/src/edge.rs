@@ -31,7 +31,7 @@ impl Default for EdgeConfig {
 }
 
 impl EdgeConfig {
-    pub(super) fn check(&self, route: Route) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, route: Route) -> Result<(), ConfigError> {
         super::within("edge.silent_seconds", self.silent_seconds, 0.1..=600.0, "0.1 to 600")?;
         let gib = self.cache_gib;
         if gib != 0.0 {

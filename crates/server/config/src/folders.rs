@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use std::path::PathBuf;
 
 /// A folder, or a list of folders.
-pub(super) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
+pub(crate) fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<PathBuf>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "library must be a folder, or a list of folders")]
     enum OneOrMore {

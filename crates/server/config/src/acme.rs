@@ -74,7 +74,7 @@ fn port_80() -> SocketAddr {
 }
 
 impl AcmeConfig {
-    pub(super) fn check(&self, tls: &Tls, listen: SocketAddr) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, tls: &Tls, listen: SocketAddr) -> Result<(), ConfigError> {
         if !tls.enabled {
             return Err(ConfigError::AcmeWithoutTls);
         }
@@ -137,7 +137,7 @@ impl AcmeConfig {
     }
 
     /// The helper's options, for a server with this configuration.
-    pub(crate) fn options(&self, config: &Config) -> AcmeOptions {
+    pub fn options(&self, config: &Config) -> AcmeOptions {
         AcmeOptions {
             domains: self.domains.iter().map(|domain| domain.to_ascii_lowercase()).collect(),
             contact: self.contact.clone(),
@@ -201,7 +201,7 @@ fn is_directory(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Certificate;
+    use crate::Certificate;
 
     fn read(text: &str) -> Config {
         toml::from_str(&format!("[tls.acme]\n{text}\n")).unwrap()
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn every_setting_of_acme_is_in_the_manual() {
-        let manual = include_str!("../../../../../docs/serve.md");
+        let manual = include_str!("../../../../docs/serve.md");
         let all = AcmeConfig {
             contact: Some(String::new()),
             roots: Some(PathBuf::new()),

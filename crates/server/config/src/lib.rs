@@ -1,5 +1,7 @@
 //! The configuration: command-line flags override a TOML file, which overrides the defaults.
 
+#![forbid(unsafe_code)]
+
 mod acme;
 pub mod bypass;
 mod changes;
@@ -8,15 +10,20 @@ mod entrance;
 mod error;
 mod folders;
 mod headers;
+mod host_name;
 mod memory;
 mod net;
 mod nic;
+pub mod own_files;
+mod path_pattern;
 mod places;
 mod reading;
 mod signing;
 pub mod silos;
 mod sites;
+mod switch;
 mod tls;
+mod upgrades;
 
 pub use error::ConfigError;
 
@@ -26,20 +33,19 @@ pub use self::edge::EdgeConfig;
 pub use self::entrance::{AccessConfig, ProxyProtocol};
 pub use self::headers::{HeaderFault, HeaderRule};
 pub use self::net::Net;
-use crate::own_files;
-pub use crate::path_pattern::PatternFault;
+pub use crate::path_pattern::{PathPattern, PatternFault};
 pub use crate::switch::Switch;
 pub use bypass::Bypass;
 pub use memory::{LargePages, Memory};
 pub use nic::Nic;
 pub use signing::Signing;
 pub use silos::{Placement, SiloError, SiloPlan};
-pub(crate) use sites::HOST_BYTES_MAX;
+pub use sites::HOST_BYTES_MAX;
 pub use sites::{HostedSite, SiteFault, SitesError};
 pub use tls::{Certificate, Tls, Versions};
+pub use upgrades::obstacle;
 
-use crate::admin_hosts::is_host_name;
-use crate::buffers::BUFFERS_MIN;
+use crate::host_name::is_host_name;
 use ::net::Admission;
 use disk::{Policy, ReadMode};
 use serde::{Deserialize, Serialize};
@@ -48,6 +54,9 @@ use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+/// The least number of buffers of each kind: with fewer, a few viewers would wait for each other.
+pub const BUFFERS_MIN: usize = 8;
 
 /// A configuration is a page of text; even with a thousand certificates it is only 100 KB.
 const CONFIG_BYTES_MAX: u32 = 1 << 20;
@@ -419,7 +428,7 @@ impl Limits {
 
     /// Creates a worker's connection counts with these limits. A number set by the operator applies to every address. The default doesn't apply to
     /// loopback, where a proxy may pass on all connections.
-    pub(crate) fn admission(&self) -> Rc<Admission> {
+    pub fn admission(&self) -> Rc<Admission> {
         match self.connections_per_address_max {
             Some(most) => Admission::new(self.connections_max, most),
             None => Admission::exempting_loopback(self.connections_max, Self::PER_ADDRESS),

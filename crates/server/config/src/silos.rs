@@ -188,7 +188,7 @@ impl fmt::Display for SiloError {
 impl std::error::Error for SiloError {}
 
 /// Checks everything that does not depend on the machine.
-pub(super) fn check(config: &Config) -> Result<(), SiloError> {
+pub(crate) fn check(config: &Config) -> Result<(), SiloError> {
     let silo = config.silo;
     if let (Placement::Network | Placement::MemoryAtDisk, Some(what)) =
         (silo, without_listeners(config))
@@ -230,12 +230,12 @@ fn check_marks(config: &Config) -> Result<(), SiloError> {
 }
 
 /// Whether a connection gets another mark while it is open, because it moves to another silo.
-pub(crate) fn marks_when_moving(config: &Config) -> bool {
+pub fn marks_when_moving(config: &Config) -> bool {
     config.silo == Placement::Disk && config.silos.iter().any(|plan| plan.mark.is_some())
 }
 
 /// The setting that keeps workers from having listening sockets of their own, if there is one.
-pub(crate) fn without_listeners(config: &Config) -> Option<&'static str> {
+pub fn without_listeners(config: &Config) -> Option<&'static str> {
     match config.route {
         Route::Bypass => Some("the bypass route"),
         _ if !config.is_on(Switch::Listeners) => Some("--off listeners"),
@@ -248,7 +248,7 @@ impl SiloPlan {
     ///
     /// # Errors
     /// If the list of CPUs is invalid.
-    pub(crate) fn cpu_numbers(&self) -> Result<Vec<u32>, SiloError> {
+    pub fn cpu_numbers(&self) -> Result<Vec<u32>, SiloError> {
         parse_list(&self.cpus).ok_or_else(|| SiloError::NoCpus { text: self.cpus.clone() })
     }
 }

@@ -1,7 +1,7 @@
 //! Host names with libraries of their own.
 
 use super::{Config, ConfigError, folders};
-use crate::admin_hosts::is_host_name;
+use crate::host_name::is_host_name;
 use catalog::FoldersError;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The longest name in DNS (RFC 1035 section 2.3.4), without the dot at its end.
-pub(crate) const HOST_BYTES_MAX: usize = 253;
+pub const HOST_BYTES_MAX: usize = 253;
 
 /// The longest part of one.
 const LABEL_BYTES_MAX: usize = 63;
@@ -119,12 +119,12 @@ impl fmt::Display for SiteFault {
 }
 
 /// The library's folders, and those of the sites, in this order.
-pub(super) fn folders(config: &Config) -> impl Iterator<Item = &PathBuf> {
+pub(crate) fn folders(config: &Config) -> impl Iterator<Item = &PathBuf> {
     config.library.iter().chain(config.sites.iter().flat_map(|site| &site.library))
 }
 
 /// Checks everything that does not depend on the folders themselves.
-pub(super) fn check(config: &Config) -> Result<(), SitesError> {
+pub(crate) fn check(config: &Config) -> Result<(), SitesError> {
     let sites = &config.sites;
     if sites.is_empty() {
         return Ok(());
@@ -170,7 +170,7 @@ fn check_host(host: &str) -> Result<(), SiteFault> {
 }
 
 /// Checks that the folders of each library can be served together, and that no folder is in two libraries.
-pub(super) fn check_folders(config: &Config) -> Result<(), ConfigError> {
+pub(crate) fn check_folders(config: &Config) -> Result<(), ConfigError> {
     catalog::check_folders(&config.library).map_err(ConfigError::Folders)?;
     for (number, site) in (1..).zip(&config.sites) {
         let at = |why| SitesError::Site { number, fault: SiteFault::Folders(why) };
@@ -207,7 +207,7 @@ fn describe_shared(error: &FoldersError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::tests::refusal;
+    use crate::tests::refusal;
 
     #[test]
     fn each_host_that_no_request_can_name_is_refused_with_what_to_write() {

@@ -31,7 +31,7 @@ pub enum LargePages {
 }
 
 impl Memory {
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
         let is_wrong = |title: &&String| TitlePath::new(title).is_err();
         match self.pins.iter().find(is_wrong) {
             None => Ok(()),
@@ -46,7 +46,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Config;
+    use crate::Config;
 
     #[test]
     fn pins_are_paths_of_titles() {

@@ -10,7 +10,7 @@ const BYTES_MAX: usize = 256;
 
 /// One pattern. It matches whole paths, which begin with a slash.
 #[derive(Clone, Debug)]
-pub(crate) struct PathPattern {
+pub struct PathPattern {
     /// The text before the first star.
     first: Box<[u8]>,
     /// The text after each star.
@@ -22,7 +22,7 @@ impl PathPattern {
     ///
     /// # Errors
     /// If no path could match it, or if it is too long.
-    pub(crate) fn new(text: &str) -> Result<Self, PatternFault> {
+    pub fn new(text: &str) -> Result<Self, PatternFault> {
         if text.len() > BYTES_MAX {
             return Err(PatternFault::TooLong);
         }
@@ -42,7 +42,7 @@ impl PathPattern {
     }
 
     /// Whether the pattern matches all of `path`.
-    pub(crate) fn matches(&self, path: &[u8]) -> bool {
+    pub fn matches(&self, path: &[u8]) -> bool {
         let Some(mut left) = path.strip_prefix(&*self.first) else { return false };
         let Some((last, middle)) = self.behind.split_last() else { return left.is_empty() };
         for piece in middle {

@@ -93,7 +93,7 @@ impl From<Versions> for tls::TlsVersions {
 
 impl Tls {
     /// Checks the settings for a server at `listen`, on this route.
-    pub(super) fn check(&self, listen: SocketAddr, route: Route) -> Result<(), ConfigError> {
+    pub(crate) fn check(&self, listen: SocketAddr, route: Route) -> Result<(), ConfigError> {
         let Self { key_records_max, hsts_seconds, .. } = *self;
         within("tls.key_records_max", key_records_max, 64..=1 << 24, "64 to 16777216")?;
         // Two years is longer than browsers' preload lists ask for.
@@ -125,7 +125,7 @@ impl Tls {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::tests::refusal;
+    use crate::tests::refusal;
 
     #[test]
     fn a_redirect_needs_a_port_of_its_own_and_https() {

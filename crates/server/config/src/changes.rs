@@ -4,7 +4,7 @@
 //! or a restart if no upgrade is possible, or nothing if neither configuration uses it.
 
 use super::Config;
-use crate::upgrade::obstacle;
+use crate::upgrades::obstacle;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ fn flatten(key: String, value: Value, settings: &mut BTreeMap<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Route;
+    use crate::Route;
     use serde_json::json;
 
     fn parse(text: &str) -> Config {
@@ -188,7 +188,7 @@ mod tests {
     /// A configuration is shown with every setting, and reading the result gives it back.
     #[test]
     fn every_setting_of_the_manual_takes_an_upgrade_and_is_named() {
-        let mut whole = crate::config::tests::manual(true);
+        let mut whole = crate::tests::manual(true);
         whole.insert("edge".into(), toml::Table::new().into());
         let mut whole: Config = whole.try_into().unwrap();
         whole.route = Route::Auto;
