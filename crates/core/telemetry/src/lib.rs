@@ -9,6 +9,7 @@
 //!
 //! Read first: `metric`, then `numbers`, which has the list.
 
+mod clock;
 mod crossings;
 mod exposition;
 mod family;
@@ -18,6 +19,7 @@ mod number;
 mod numbers;
 mod totals;
 
+pub use clock::since_1970;
 pub use crossings::{Crossings, ReadSource};
 pub use exposition::{Exposition, Summary};
 pub use family::Family;

@@ -4,7 +4,6 @@
 //! A viewer can send as much as fits into a request head, and JSON makes it longer. So long fields are cut, the line
 //! names them (`cut`), and the bytes of waiting lines are bounded.
 
-use crate::clock::since_1970;
 use crate::redact;
 use fullbore_http::{Field, Request};
 use rustix::fs::{Access, OFlags, access};
@@ -20,6 +19,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use telemetry::since_1970;
 
 /// Bytes of lines that may wait for the writer, for all workers together: some twenty thousand ordinary lines, enough for more
 /// than a second without the disk.

@@ -9,19 +9,15 @@ use crate::accepting::Accepting;
 use crate::access::Lack;
 use crate::acme::{self, AcmeLink};
 use crate::admin_hosts::AdminHosts;
-use crate::audience::Audience;
-use crate::clock::since_1970;
 use crate::crossings::{self, Paths};
 use crate::drain::Drain;
 use crate::edge::EdgeLink;
 use crate::folders::{AllFolders, Health};
-use crate::live::{self, Live};
 use crate::offload;
 use crate::page;
 use crate::redirect::{self, Redirects};
 use crate::reloads::{self, Reloads};
 use crate::sandbox;
-use crate::silo_map::SiloMap;
 use crate::tls_stat::{self, TlsStat};
 use crate::upgrade::ListenerSet;
 use catalog::KnownTitles;
@@ -31,11 +27,14 @@ use fullbore_http::{
     Context, HttpDate, Method, PageBody, Parse, Part, Refusal, RefusedRequest, Reject, Request,
     RequestLimits, Resource, Response,
 };
+use live::audience::Audience;
+use live::{self, Live};
 use net::{Admission, Socket};
 use qoe::Collector;
 use reactor::op::Incoming;
 use reactor::{Fd, Reactor, Remote, RingOptions, Woken, remote, sleep, spawn, timeout_at};
 use serde_json::json;
+use silo_map::SiloMap;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -43,6 +42,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use telemetry::since_1970;
 use telemetry::{Exposition, Kind, Metric, Numbers, StoredUnit, Totals};
 
 /// Connections at once: enough for a few scrapers and people.
@@ -568,7 +568,7 @@ fn metrics(state: &State, live: &Live) -> String {
     let mut out = Exposition::default();
     Totals::of(state.numbers.iter().map(AsRef::as_ref)).expose(&mut out);
     Paths::of(&state.silo_map, &state.numbers).expose(&mut out);
-    out.one(&RESIDENT_BYTES, resident_bytes());
+    out.one(&RESIDENT_BYTES, live::resident_bytes());
     out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
     out.one(&LIBRARY_FOLDERS, state.folders.count());
     out.one(&LIBRARY_LOST, state.folders.lost());
@@ -605,7 +605,7 @@ fn status(state: &State, live: &Live) -> String {
         "draining": state.draining.load(Ordering::Relaxed),
         "library": state.folders.json(),
         "library_trouble": state.folders.health().trouble(),
-        "rss_bytes": resident_bytes(),
+        "rss_bytes": live::resident_bytes(),
         "route": offload::route_name(state.offload, state.config.route),
         "reloads": state.reloads.json(),
         "acme": state.acme.as_ref().map(|acme| acme.json()),
@@ -625,12 +625,4 @@ fn status(state: &State, live: &Live) -> String {
         "workers": workers,
     });
     format!("{status:#}\n")
-}
-
-/// Resident memory of this process.
-pub(crate) fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm")
-        .ok()
-        .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
 }

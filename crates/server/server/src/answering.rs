@@ -1,6 +1,5 @@
 //! Everything that a response depends on besides its request: limits, timeouts, headers that are the same for all, the date.
 
-use crate::clock::since_1970;
 use crate::header_rules::{HeaderRules, ReadyRule};
 use config::Config;
 use disk::File;
@@ -8,6 +7,7 @@ use fullbore_http::HttpDate;
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
+use telemetry::since_1970;
 
 /// How long viewers may take; see [`config::Timeouts`].
 #[derive(Clone, Copy, Debug)]

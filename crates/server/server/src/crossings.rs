@@ -5,8 +5,8 @@
 //! was in memory has no first step. It counts as memory of the worker's silo; pages in the page cache may lie elsewhere, and the kernel does not
 //! report where. The hot set of another silo is known to lie there, so its bytes count as those of that silo's disk.
 
-use crate::silo_map::SiloMap;
 use serde_json::{Value, json};
+use silo_map::SiloMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::{Exposition, Kind, Metric, Numbers, ReadSource};

@@ -4,8 +4,8 @@
 //! A request without CMCD costs a look at its query. A report is parsed and hashed, and joins a list that only this worker touches. Once a
 //! second the list is handed over, so that no request takes a lock. Only hashes of a session's name and of its address leave this module.
 
-use crate::audience::Audience;
 use fullbore_http::{Field, Request};
+use live::audience::Audience;
 use qoe::{Cmcd, Delivery, QoeReport, Salt};
 use std::borrow::Cow;
 use std::cell::RefCell;

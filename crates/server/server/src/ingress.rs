@@ -3,12 +3,12 @@
 use crate::bypass;
 use crate::listen::{Listening, listen};
 use crate::sandbox;
-use crate::silo_map::SiloMap;
 use crate::start_error::StartError;
 use crate::upgrade::ListenerSetup;
 use config::{Config, ConfigError, Route};
 use delivery::{KernelOffload, own_tcp};
 use frames::BuffersInPlace;
+use silo_map::SiloMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 

@@ -4,7 +4,6 @@
 //! thread has taken the ring apart, after the process is gone (5 to 13 ms later on an idle machine). So an address in use is
 //! retried for a while before it becomes an error.
 
-use crate::silo_map::SiloMap;
 use crate::upgrade::ListenerSetup;
 use config::{Config, Placement, Route, Switch};
 use delivery::KernelOffload;
@@ -13,6 +12,7 @@ use net::listener::{
     ListenerOptions, bind, is_taken, local_address, mark, set_backlog, steer,
     try_congestion_control, try_steering,
 };
+use silo_map::SiloMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;

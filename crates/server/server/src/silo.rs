@@ -1,25 +1,25 @@
 //! A silo is everything that shares a memory: the CPUs of a NUMA node, sizes derived from its caches and memory, and its workers.
 //!
-//! A server consists of silos, and a silo of workers. A machine with one node has one silo. [`crate::silo_map`] assigns workers, disks and
+//! A server consists of silos, and a silo of workers. A machine with one node has one silo. [`silo_map`] assigns workers, disks and
 //! cards to silos.
 
 use crate::access_log::AccessLog;
-use crate::audience::Audience;
 use crate::buffers::{self, pools_bytes};
 use crate::control::Control;
 use crate::hot_memory::{HotMemory, Keeper, Reserved};
 use crate::ingress::Ingress;
 use crate::sandbox;
-use crate::silo_map::{Members, SiloMap, WorkerCpu};
 use crate::start_error::{RunError, StartError};
 use crate::worker::{Parts, Shared, Worker};
 use config::{Config, Switch};
 use disk::HotSet;
 use frames::BuffersInPlace;
+use live::audience::Audience;
 use machine::{Machine, MemoryLimit, Node};
 use reactor::{
     Reactor, RefusedNode, RingFeatures, RingOptions, prefer_node, remote, take_refused_node,
 };
+use silo_map::{Members, SiloMap, WorkerCpu};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;

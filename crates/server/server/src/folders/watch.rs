@@ -2,7 +2,6 @@
 
 use super::{Folder, Folders, LOOK_MAX, Trouble, lock};
 use crate::access::Access;
-use crate::clock::since_1970;
 use catalog::{NAMES_MAX, RECORD};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -15,6 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use telemetry::since_1970;
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(1);

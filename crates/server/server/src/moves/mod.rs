@@ -8,9 +8,9 @@ mod inbox;
 pub(crate) use inbox::{Reason, Refused};
 
 use crate::session::MovingSession;
-use crate::silo_map::SiloMap;
 use inbox::{Inbox, Offer};
 use reactor::{Woken, timeout_at};
+use silo_map::SiloMap;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;

@@ -9,10 +9,10 @@
 //! pause.
 
 use super::{PinnedFile, Pins};
-use crate::silo_map::SiloMap;
 use disk::hot::{BLOCK_BYTES, is_small};
 use disk::{Files, HotSet, LocalHotSet, Pinning};
 use reactor::{sleep, yield_now};
+use silo_map::SiloMap;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -2,7 +2,6 @@
 
 use super::{Session, Suited, edged};
 use crate::access_log::LogEntry;
-use crate::clock::since_1970;
 use crate::edge::Viewer;
 use crate::libraries::Library;
 use crate::page;
@@ -18,6 +17,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use telemetry::since_1970;
 use telemetry::{Family, Numbers};
 use token::{TokenFault, Verified};
 

@@ -5,9 +5,9 @@ use super::history::{COLUMNS, Past, Point};
 use super::machine_rates::{DiskRate, NicRate, Rates};
 use super::popular::{Popular, Title};
 use super::{Constants, Figures};
-use crate::clock::since_1970;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use telemetry::since_1970;
 use telemetry::{Counted, Family};
 
 /// Seconds over which times to first byte are reported: a single second has few.
@@ -135,7 +135,7 @@ impl Snapshot {
             errors: faults(now, past.before(60)),
             titles: popular.busiest(),
             buffers: step.buffers(),
-            rss_bytes: crate::admin::resident_bytes(),
+            rss_bytes: crate::resident_bytes(),
         }
     }
 

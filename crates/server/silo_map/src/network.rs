@@ -10,7 +10,7 @@ use machine::Topology;
 use net::steering::{ListenerGroup, Steering};
 
 /// For each silo, the silo whose connections its workers take: itself, unless it has no cards and another has.
-pub(super) fn hosts(topology: &Topology, silos: &[Members], nics: &[NicPlace]) -> Vec<usize> {
+pub(crate) fn hosts(topology: &Topology, silos: &[Members], nics: &[NicPlace]) -> Vec<usize> {
     let has_nics = |silo: &usize| nics.iter().any(|nic| nic.silo == Some(*silo));
     let with_cards: Vec<_> = (0..silos.len()).filter(has_nics).collect();
     let mut nearest = Nearest::new(topology, silos);
@@ -26,13 +26,13 @@ pub(super) fn hosts(topology: &Topology, silos: &[Members], nics: &[NicPlace]) -
 
 impl SiloMap {
     /// The workers in the order in which their listeners have to begin to listen.
-    pub(crate) fn listening_order(&self) -> Vec<usize> {
+    pub fn listening_order(&self) -> Vec<usize> {
         let silos = self.silos_in_order();
         silos.iter().flat_map(|silo| self.silos[*silo].workers.iter().copied()).collect()
     }
 
     /// The assignment of connections to listeners; `None` if the kernel spreads them.
-    pub(crate) fn steering(&self) -> Option<Steering> {
+    pub fn steering(&self) -> Option<Steering> {
         if !self.is_by_network() {
             return None;
         }

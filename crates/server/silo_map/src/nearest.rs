@@ -4,24 +4,24 @@ use super::Members;
 use machine::Topology;
 
 /// Finds the nearest of some silos. Equally near ones take turns.
-pub(super) struct Nearest<'a> {
+pub(crate) struct Nearest<'a> {
     topology: &'a Topology,
     silos: &'a [Members],
     turn: usize,
 }
 
 impl<'a> Nearest<'a> {
-    pub(super) fn new(topology: &'a Topology, silos: &'a [Members]) -> Self {
+    pub(crate) fn new(topology: &'a Topology, silos: &'a [Members]) -> Self {
         Self { topology, silos, turn: 0 }
     }
 
     /// The silos on this node.
-    pub(super) fn on(&self, node: u32) -> Vec<usize> {
+    pub(crate) fn on(&self, node: u32) -> Vec<usize> {
         (0..self.silos.len()).filter(|silo| self.silos[*silo].node == Some(node)).collect()
     }
 
     /// The nearest to `node` of the silos `among`, or of all. `None` if no distance is known.
-    pub(super) fn to(&mut self, node: u32, among: Option<&[usize]>) -> Option<usize> {
+    pub(crate) fn to(&mut self, node: u32, among: Option<&[usize]>) -> Option<usize> {
         let all: Vec<_> = (0..self.silos.len()).collect();
         let among = among.unwrap_or(&all);
         let distance = |silo: &usize| self.topology.distance(node, self.silos[*silo].node?);
@@ -32,7 +32,7 @@ impl<'a> Nearest<'a> {
     }
 
     /// One of these silos, in turn; there is at least one.
-    pub(super) fn in_turn(&mut self, near: &[usize]) -> usize {
+    pub(crate) fn in_turn(&mut self, near: &[usize]) -> usize {
         let chosen = near[self.turn % near.len()];
         self.turn += usize::from(near.len() > 1);
         chosen

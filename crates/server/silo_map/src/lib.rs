@@ -7,14 +7,16 @@
 //! The map is made at startup, before the sandbox closes `/sys`, and never changes. It is not on the path of a byte: connections and open files
 //! remember their results.
 
+#![forbid(unsafe_code)]
+
 mod departure;
 mod devices;
 mod nearest;
 mod network;
 mod worker_cpus;
 
-pub(crate) use devices::{DiskPlace, NicPlace};
-pub(crate) use worker_cpus::{WorkerCpu, cpus};
+pub use devices::{DiskPlace, NicPlace, Stray};
+pub use worker_cpus::{WorkerCpu, cpus};
 
 use config::silos::{SiloError, without_listeners};
 use config::{Config, Placement, Switch};
@@ -26,7 +28,7 @@ use std::sync::Arc;
 
 /// The silos of this machine, with everything that belongs to them.
 #[derive(Debug)]
-pub(crate) struct SiloMap {
+pub struct SiloMap {
     /// How connections are assigned to silos: not `Auto`.
     placement: Placement,
     silos: Vec<Members>,
@@ -47,15 +49,15 @@ pub(crate) struct SiloMap {
 
 /// A silo's CPUs and workers.
 #[derive(Debug)]
-pub(crate) struct Members {
+pub struct Members {
     /// The node of its CPUs; `None` if they are on several.
-    pub(crate) node: Option<u32>,
+    pub node: Option<u32>,
     /// The node of its memory: the nearest one that has memory.
-    pub(crate) memory_node: Option<u32>,
+    pub memory_node: Option<u32>,
     /// The CPUs whose interrupts belong to it, ascending, including those that this process may not use.
-    pub(crate) cpus: Vec<u32>,
+    pub cpus: Vec<u32>,
     /// The CPUs of its workers; at least one.
-    pub(crate) worker_cpus: Vec<WorkerCpu>,
+    pub worker_cpus: Vec<WorkerCpu>,
     /// Their numbers among all workers.
     workers: Vec<usize>,
 }
@@ -65,7 +67,7 @@ impl SiloMap {
     ///
     /// # Errors
     /// If the operator's map does not fit the machine. Folders that do not fit are only left out, and reported in the start lines.
-    pub(crate) fn new(
+    pub fn new(
         config: &Config,
         machine: &Machine,
         topology: &Topology,
@@ -107,23 +109,23 @@ impl SiloMap {
     ///
     /// # Errors
     /// The fault of the first folder that does not fit.
-    pub(crate) fn check_folders(self) -> Result<(), SiloError> {
+    pub fn check_folders(self) -> Result<(), SiloError> {
         self.misfits.into_iter().next().map_or(Ok(()), Err)
     }
 
     /// Lets any silo serve any connection, because the kernel cannot assign them.
-    pub(crate) fn give_up_network(&mut self, why: String) {
+    pub fn give_up_network(&mut self, why: String) {
         self.placement = Placement::Off;
         self.unsteered = Some(why);
     }
 
     /// The name for `status.json`.
-    pub(crate) fn placement(&self) -> &'static str {
+    pub fn placement(&self) -> &'static str {
         self.placement.name()
     }
 
     /// Whether connections move to the silo of the disk that has the requested file.
-    pub(crate) fn is_by_disk(&self) -> bool {
+    pub fn is_by_disk(&self) -> bool {
         self.placement == Placement::Disk && self.silos.len() > 1
     }
 
@@ -133,13 +135,13 @@ impl SiloMap {
     }
 
     /// Whether requests use only the hot set at their file's disk, whichever silo they arrive at.
-    pub(crate) fn serves_from_disks_silo(&self) -> bool {
+    pub fn serves_from_disks_silo(&self) -> bool {
         let is_at_disk = matches!(self.placement, Placement::Disk | Placement::MemoryAtDisk);
         is_at_disk && self.silos.len() > 1
     }
 
     /// The silos into whose memory the workers of `silo` read: their own first, and with `--silo memory-at-disk` all others that have disks.
-    pub(crate) fn reads_into(&self, silo: usize) -> Vec<usize> {
+    pub fn reads_into(&self, silo: usize) -> Vec<usize> {
         let is_at_disk = self.placement == Placement::MemoryAtDisk;
         let has_disks = |other: &usize| *other != silo && !self.devices_of(*other).is_empty();
         let others = (0..self.silos.len()).filter(|other| is_at_disk && has_disks(other));
@@ -147,33 +149,33 @@ impl SiloMap {
     }
 
     /// The disks of a silo, by the number of their files' device.
-    pub(crate) fn devices_of(&self, silo: usize) -> Vec<u64> {
+    pub fn devices_of(&self, silo: usize) -> Vec<u64> {
         let own = self.disks.iter().filter(|disk| disk.silo == Some(silo));
         own.map(|disk| disk.device).collect()
     }
 
     /// The silos.
-    pub(crate) fn silos(&self) -> &[Members] {
+    pub fn silos(&self) -> &[Members] {
         &self.silos
     }
 
     /// The silo of the disk with this device number (`st_dev` of its files); `None` if unknown.
-    pub(crate) fn of_device(&self, st_dev: u64) -> Option<usize> {
+    pub fn of_device(&self, st_dev: u64) -> Option<usize> {
         self.disks.iter().find(|disk| disk.device == st_dev)?.silo
     }
 
     /// The silo in which a worker sits.
-    pub(crate) fn of_worker(&self, worker: usize) -> usize {
+    pub fn of_worker(&self, worker: usize) -> usize {
         self.of_worker[worker]
     }
 
     /// The workers of a silo: at least one.
-    pub(crate) fn workers_of(&self, silo: usize) -> &[usize] {
+    pub fn workers_of(&self, silo: usize) -> &[usize] {
         &self.silos[silo].workers
     }
 
     /// The part of the map that a worker needs; none if there is only one silo.
-    pub(crate) fn for_worker(&self, worker: usize, listener_is_ipv6: bool) -> Option<Silos> {
+    pub fn for_worker(&self, worker: usize, listener_is_ipv6: bool) -> Option<Silos> {
         let nics = self.nics.iter().filter_map(|nic| Some((nic.index, nic.silo?)));
         let disks = self.disks.iter().filter_map(|disk| Some((disk.device, disk.silo?)));
         (self.silos.len() > 1).then(|| Silos {
@@ -187,7 +189,7 @@ impl SiloMap {
     }
 
     /// The start lines: on a machine with one silo only the faults of the operator's map.
-    pub(crate) fn describe(&self) -> Vec<String> {
+    pub fn describe(&self) -> Vec<String> {
         let misfits = self.misfits.iter().map(|why| {
             format!("silos     {why}. The map leaves it out; if a disk is not mounted, mount it and restart the server")
         });
@@ -244,14 +246,14 @@ impl SiloMap {
     }
 
     /// The disks that rotate, by the device number of their files; none if they are read like all others.
-    pub(crate) fn rotating(&self, config: &Config) -> Arc<[u64]> {
+    pub fn rotating(&self, config: &Config) -> Arc<[u64]> {
         let rotating =
             self.disks.iter().filter(|disk| disk.rotates && config.is_on(Switch::Rotating));
         rotating.map(|disk| disk.device).collect()
     }
 
     /// The start line about them; none if there are none.
-    pub(crate) fn describe_rotating(&self, config: &Config) -> Option<String> {
+    pub fn describe_rotating(&self, config: &Config) -> Option<String> {
         let names = self.rotating_names();
         let how = match config.is_on(Switch::Rotating) && config.is_on(Switch::Ahead) {
             true => "read in whole buffers, and further ahead",
@@ -261,7 +263,7 @@ impl SiloMap {
     }
 
     /// The names for `status.json`.
-    pub(crate) fn rotating_names(&self) -> Vec<String> {
+    pub fn rotating_names(&self) -> Vec<String> {
         self.disks.iter().filter(|disk| disk.rotates).map(DiskPlace::to_string).collect()
     }
 
@@ -274,7 +276,7 @@ impl SiloMap {
     }
 
     /// The map for `status.json`.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let silo = |silo: usize| {
             let members = &self.silos[silo];
             json!({
@@ -292,7 +294,7 @@ impl SiloMap {
 }
 
 /// A list of CPUs in the kernel's notation: `0-3,8`.
-pub(crate) fn ranges(cpus: &[u32]) -> String {
+pub fn ranges(cpus: &[u32]) -> String {
     let mut sorted = cpus.to_vec();
     sorted.sort_unstable();
     sorted.dedup();

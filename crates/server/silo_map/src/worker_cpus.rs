@@ -7,15 +7,16 @@ use machine::{Machine, Topology};
 
 /// One worker's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WorkerCpu {
+pub struct WorkerCpu {
     /// Its number among all workers.
-    pub(crate) worker: usize,
-    pub(crate) cpu: u32,
+    pub worker: usize,
+    /// The number of the CPU.
+    pub cpu: u32,
 }
 
 /// The CPUs for workers, in the order in which they are assigned. With the operator's map these are the CPUs of its silos in turn, so that each
 /// silo has a worker.
-pub(crate) fn cpus(config: &Config, machine: &Machine) -> Result<Vec<u32>, SiloError> {
+pub fn cpus(config: &Config, machine: &Machine) -> Result<Vec<u32>, SiloError> {
     if config.silos.is_empty() {
         return Ok(machine.cpus.clone());
     }
@@ -34,7 +35,7 @@ pub(crate) fn cpus(config: &Config, machine: &Machine) -> Result<Vec<u32>, SiloE
 }
 
 /// The silos that have workers. Workers take the CPUs in turn.
-pub(super) fn silos(
+pub(crate) fn silos(
     config: &Config,
     machine: &Machine,
     topology: &Topology,

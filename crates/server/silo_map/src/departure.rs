@@ -9,7 +9,7 @@ use delivery::Departure;
 
 impl SiloMap {
     /// How the connections of a worker leave; `None` if they have no mark.
-    pub(crate) fn departure(&self, worker: usize) -> Option<Departure> {
+    pub fn departure(&self, worker: usize) -> Option<Departure> {
         let silo = self.departs_from(worker);
         let mark = *self.marks.get(silo)?;
         let same_mark = (0..self.silos.len()).filter(|other| self.marks[*other] == mark);
@@ -19,13 +19,13 @@ impl SiloMap {
     }
 
     /// Leaves connections without marks, because the kernel refuses to set them.
-    pub(crate) fn give_up_marks(&mut self, why: String) {
+    pub fn give_up_marks(&mut self, why: String) {
         self.marks.clear();
         self.unmarked = Some(why);
     }
 
     /// The start line about marks that could not be set.
-    pub(super) fn describe_unmarked(&self) -> Option<String> {
+    pub(crate) fn describe_unmarked(&self) -> Option<String> {
         let why = self.unmarked.as_ref()?;
         Some(format!(
             "silos     connections have no marks ({why}), so the kernel's routes choose their ports. To fix it: give the server CAP_NET_RAW (docs/ports.md)"

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 /// A disk under the library, and its silo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DiskPlace {
+pub struct DiskPlace {
     /// The `st_dev` of its files, as `stat` reports it.
-    pub(crate) device: u64,
+    pub device: u64,
     /// Its silo, if that is known.
-    pub(crate) silo: Option<usize>,
+    pub silo: Option<usize>,
     /// It is a disk that rotates.
-    pub(super) rotates: bool,
+    pub rotates: bool,
     /// The kernel's name for it, if it is a block device.
     name: Option<String>,
     /// The folder of the library through which it was found.
@@ -36,19 +36,20 @@ impl fmt::Display for DiskPlace {
 
 /// A network interface, and its silo.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NicPlace {
-    pub(crate) name: String,
+pub struct NicPlace {
+    /// The name of its interface, such as `eth0`.
+    pub name: String,
     /// The kernel's number for it.
-    pub(crate) index: u32,
+    pub index: u32,
     /// Its silo, if that is known.
-    pub(crate) silo: Option<usize>,
+    pub silo: Option<usize>,
     /// Interrupts of it that go only to CPUs of other silos, if most do.
-    pub(crate) stray: Option<Stray>,
+    pub stray: Option<Stray>,
 }
 
 /// Interrupts that go elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stray {
+pub struct Stray {
     /// Their number.
     count: usize,
     /// The number of all interrupts.
@@ -72,7 +73,7 @@ impl NicPlace {
 }
 
 /// The disks of the library, and of filesystems mounted in it; and errors about folders in the operator's map.
-pub(super) fn disks(
+pub(crate) fn disks(
     config: &Config,
     topology: &Topology,
     library: &[&Path],
@@ -173,7 +174,7 @@ fn block_device(device: u64, source: Option<&Path>) -> u64 {
 }
 
 /// The network cards. `index_of` returns the kernel's number for a name in this namespace: `/sys` may show another network namespace.
-pub(super) fn nics(
+pub(crate) fn nics(
     config: &Config,
     topology: &Topology,
     silos: &[Members],

@@ -6,17 +6,22 @@
 //!
 //! Read first: `take_snapshots`. `Figures` are the counters at one moment; a `Snapshot` is made from two of them.
 
+#![forbid(unsafe_code)]
+
+pub mod audience;
+pub mod busiest;
 mod faults;
 mod history;
 mod machine_rates;
+mod memory;
 mod popular;
 mod snapshot;
 mod stream;
 
+pub use memory::resident_bytes;
 pub use stream::stream;
 
 use crate::audience::Audience;
-use crate::clock::since_1970;
 use catalog::KnownTitles;
 use history::History;
 use machine_rates::MachineRates;
@@ -28,6 +33,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
+use telemetry::since_1970;
 use telemetry::{Numbers, Totals};
 
 /// How long after the start of a second the snapshot is taken: workers publish their numbers at its start, and a busy
