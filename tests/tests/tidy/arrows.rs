@@ -20,11 +20,12 @@ const GROUPS: &str = "
 /// net do not know each other.
 const ARROWS: &str = "
     fullbore:       acme bench capacity catalog config doctor edge files fleet_protocol gateway helper_process http identity ingest load machine \
-                    node player publish server simulation swarm tls token
-    bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering swarm tcp \
-                    telemetry tls
-    gateway:        catalog files fleet_protocol identity listener outbound placement s3 steering telemetry tls token viewer_api web
+                    node player publish server simulation store swarm tls token
+    bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering store swarm \
+                    tcp telemetry tls
+    gateway:        catalog files fleet_protocol identity listener placement s3 steering store telemetry tls token viewer_api web
     node:           catalog files fleet_protocol identity listener machine s3 steering tls token viewer_api
+    store:          catalog files fleet_protocol identity outbound placement s3
     viewer_api:     catalog fleet_protocol steering token
     identity:       files fleet_protocol listener
     simulation:     fleet_protocol placement steering

@@ -5,7 +5,7 @@ use crate::tree::File;
 const POSTRM: &str = "packaging/deb/postrm";
 
 /// Crates whose sources name the files that servers, nodes and gateways keep in their state folders.
-const KEEPERS: [&str; 4] = ["gateway", "identity", "node", "tls"];
+const KEEPERS: [&str; 5] = ["gateway", "identity", "node", "store", "tls"];
 
 /// How such files' names end.
 const ENDS: [&str; 10] =

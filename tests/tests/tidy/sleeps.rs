@@ -23,7 +23,7 @@ const BEFORE: &[(&str, usize)] = &[
     ("crates/server/server/tests/serving/hot_set.rs", 2),
     ("crates/server/server/tests/serving/large_pages.rs", 1),
     ("crates/server/server/tests/serving/pins.rs", 2),
-    ("crates/fleet/gateway/tests/store/elections.rs", 1),
+    ("crates/fleet/store/tests/store/elections.rs", 1),
     ("crates/server/disk/tests/hot.rs", 2),
     ("bin/fullbore/tests/ablate.rs", 1),
     ("bin/fullbore/tests/bypass/bounds.rs", 3),

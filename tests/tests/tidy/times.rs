@@ -10,7 +10,7 @@ use crate::tree::File;
 /// Upper bounds that stay: the file, the function, and the failure that would certainly take longer than the bound.
 const BOUNDED: &[(&str, &str, &str)] = &[
     (
-        "crates/fleet/gateway/tests/store/etcd.rs",
+        "crates/fleet/store/tests/store/etcd.rs",
         "etcds_leader_dies_then_its_quorum_and_all_comes_back",
         "reads that ask for a quorum each: each waits until its time-out, all together twice the bound at least",
     ),

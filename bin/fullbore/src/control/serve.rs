@@ -10,9 +10,9 @@ use std::time::Duration;
 use clap::Args;
 use fleet_protocol::{Name, SteeringPolicy};
 use gateway::gateway::{Gateway, GatewayOptions, NewFleet};
-use gateway::store::Objects;
 use gateway::{ServeOptions, Transport, serve};
 use identity::OperatorAuthority;
+use store::Objects;
 use tls::Certificates;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -160,7 +160,7 @@ impl Settings {
         let below = |name: &str| state.join(name).display().to_string();
         let store = self.store.clone().unwrap_or_else(|| below("store"));
         let objects = self.objects.clone().unwrap_or_else(|| below("objects"));
-        let engine = gateway::store::open(&store).map_err(|error| failed(&error))?;
+        let engine = store::open(&store).map_err(|error| failed(&error))?;
         let objects = Objects::open(&objects).map_err(|error| failed(&error))?;
         let policy = SteeringPolicy {
             scheme: self.node_scheme.unwrap_or_default().as_str().to_owned(),

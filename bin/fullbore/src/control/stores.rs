@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use gateway::store::backup::{BackupError, back_up, check, restore};
-use gateway::store::{Engine, Objects};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use store::backup::{BackupError, back_up, check, restore};
+use store::{Engine, Objects};
 
 use super::Failed;
 use super::serve::state_folder;
@@ -69,7 +69,7 @@ impl Place {
     fn check(&self) -> Result<(), Failed> {
         let (store, objects) = self.names();
         let wrong = |what: String| Err(Failed(2, what));
-        match gateway::store::is_there(&store) {
+        match store::is_there(&store) {
             Err(error) => wrong(format!("cannot look into {store}: {error}")),
             Ok(false) => wrong(format!(
                 "there is no store in {store}: name the gateway's folder with --state DIR, or its store with --store"
@@ -86,7 +86,7 @@ impl Place {
     fn open(&self) -> Result<(Arc<dyn Engine>, Objects), Failed> {
         let (store, objects) = self.names();
         let failed = |error: &dyn std::fmt::Display| Failed(1, error.to_string());
-        let engine = gateway::store::open(&store).map_err(|error| failed(&error))?;
+        let engine = store::open(&store).map_err(|error| failed(&error))?;
         Ok((engine, Objects::open(&objects).map_err(|error| failed(&error))?))
     }
 

@@ -14,14 +14,14 @@ use placement::{Pin, PinScope, PlacementPolicy};
 use serde::{Deserialize, Serialize};
 
 use crate::live::{AllowList, JoinedNode, WantedDrain, WantedNode, World};
-use crate::store::backup::Tombstones;
-use crate::store::records::{
+use crate::token_keys::{Signer, TokenKeys};
+use store::backup::Tombstones;
+use store::records::{
     FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord,
     PlacementRecord, PlanRecord, PrivateBytes, RevokedNameRecord, Role, SecretRecord, SiteRecord,
     StoreRecord, TitleRecord, TokenKeyRecord, ViewerCertificateRecord, Wanted,
 };
-use crate::store::{Engine, Entry, StoreError};
-use crate::token_keys::{Signer, TokenKeys};
+use store::{Engine, Entry, StoreError};
 
 /// The kinds of records that a gateway needs, including secrets: it serves machines without the store, too.
 const FOLDERS: [&str; 12] = [

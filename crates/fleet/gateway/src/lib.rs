@@ -16,7 +16,6 @@ pub mod planning;
 mod renewal;
 mod serve;
 mod state_folder;
-pub mod store;
 mod token_keys;
 
 use std::fs::File;

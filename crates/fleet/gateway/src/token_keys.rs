@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 
 use token::{Grant, KeyRing};
 
-use crate::store::records::{Stored, TokenKeyRecord};
+use store::records::{Stored, TokenKeyRecord};
 
 /// When a rolled key starts to sign: default and minimum. Nodes have a new key after some ten seconds: a heartbeat (5 s) delivers it, and the
 /// server checks its file every 2 s. The rest is for nodes that are disconnected for a while, and for clocks that differ.
@@ -247,8 +247,8 @@ fn key_pem(pkcs8: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::records::PrivateBytes;
     use std::net::IpAddr;
+    use store::records::PrivateBytes;
 
     const NOW: u64 = 1_790_000_000;
     const TOKENS: u64 = 3600;

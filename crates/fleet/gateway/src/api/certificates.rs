@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::operation::{Answer, Call};
 use super::{ApiError, object};
 use crate::live::WantedNode;
-use crate::store::records::{IssuedChain, ViewerCertificateRecord, load, load_all};
+use store::records::{IssuedChain, ViewerCertificateRecord, load, load_all};
 
 pub(super) async fn list(call: Call) -> Answer {
     let (stored, _) = load_all::<ViewerCertificateRecord>(call.gateway.engine()).await?;

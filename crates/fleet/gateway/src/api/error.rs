@@ -6,8 +6,8 @@ use axum::http::header::WWW_AUTHENTICATE;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::store::StoreError;
-use crate::store::records::BadRecord;
+use store::StoreError;
+use store::records::BadRecord;
 
 /// Why the operator's API does not carry out a request, as a sentence for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]

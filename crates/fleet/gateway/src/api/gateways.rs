@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::operation::{Answer, Call};
 use super::places::name;
 use super::{ApiError, object};
-use crate::store::records::{GatewayRecord, load_all};
+use store::records::{GatewayRecord, load_all};
 
 /// A gateway that does not accept a connection within this time counts as not answering.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);

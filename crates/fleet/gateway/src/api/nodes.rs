@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::operation::{Answer, Call};
 use super::{ApiError, object};
-use crate::store::records::{NodeRecord, Revoked, Wanted};
+use store::records::{NodeRecord, Revoked, Wanted};
 
 pub(super) async fn list(call: Call) -> Answer {
     let view = call.gateway.live().view(call.gateway.now());

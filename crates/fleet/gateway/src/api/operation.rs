@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::ApiError;
 use crate::desired::Operator;
 use crate::gateway::{By, Gateway};
-use crate::store::records::Role;
+use store::records::Role;
 
 /// An operation of the API.
 pub struct Operation {

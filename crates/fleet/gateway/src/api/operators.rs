@@ -7,7 +7,7 @@ use super::operation::{Answer, Call};
 use super::places::name;
 use super::{ApiError, object};
 use crate::gateway::draw_token;
-use crate::store::records::{AuditRecord, OperatorRecord, Revoked, Role, load_all};
+use store::records::{AuditRecord, OperatorRecord, Revoked, Role, load_all};
 
 /// Lines of the audit log per answer: default and maximum.
 const AUDIT_LIMIT: u64 = 100;

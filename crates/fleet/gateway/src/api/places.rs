@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::operation::{Answer, Call};
 use super::{ApiError, object};
-use crate::store::records::{
+use store::records::{
     ClusterRecord, ClusterTitles, FleetRecord, InviteRecord, SiteRecord, StoreRecord, load,
     load_all, lost_field,
 };

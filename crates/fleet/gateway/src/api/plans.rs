@@ -7,7 +7,7 @@ use super::operation::{Answer, Call};
 use super::titles::path;
 use super::{ApiError, object};
 use crate::planning::DryRun;
-use crate::store::records::{
+use store::records::{
     PinnedCopies, PinnedScope, PinsRecord, PlacementRecord, SiteRecord, StoreRecord, load_all,
 };
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::operation::{Answer, Call};
 use super::places::name;
 use super::{ApiError, object};
-use crate::store::records::{SiteRecord, load};
+use store::records::{SiteRecord, load};
 
 /// The requested site. A partner must not learn whether sites of others exist.
 async fn site(call: &Call) -> Result<(Name, SiteRecord), ApiError> {

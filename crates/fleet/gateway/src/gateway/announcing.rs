@@ -10,7 +10,7 @@ use super::changes::By;
 use super::{Gateway, lock};
 use crate::api::ApiError;
 use crate::live::{AllowList, Sifted, World, told_refused};
-use crate::store::records::{AnnouncedFile, SiteRecord};
+use store::records::{AnnouncedFile, SiteRecord};
 
 /// Most prefixes in an allow-list: it is part of the site's record.
 const ALLOWED_MAX: usize = 10_000;

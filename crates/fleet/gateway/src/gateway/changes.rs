@@ -2,8 +2,8 @@
 
 use super::Gateway;
 use crate::api::ApiError;
-use crate::store::records::{AuditRecord, StoreRecord, load};
-use crate::store::{Check, StoreError, Write};
+use store::records::{AuditRecord, StoreRecord, load};
+use store::{Check, StoreError, Write};
 
 /// Attempts at a change when other requests interfere.
 const ATTEMPTS: usize = 5;

@@ -6,10 +6,8 @@ use fleet_protocol::{Digest, Name, SigningKey, SteeringPolicy};
 use identity::Authority;
 
 use crate::state_folder::StateFolder;
-use crate::store::records::{
-    FleetRecord, OperatorRecord, PrivateBytes, Role, SecretRecord, StoreRecord, TokenKeyRecord,
-};
-use crate::store::{Check, Engine, StoreError, Write};
+use store::records::{FleetRecord, OperatorRecord, PrivateBytes, Role, SecretRecord, StoreRecord};
+use store::{Check, Engine, StoreError, Write};
 
 use super::start::GatewayError;
 
@@ -106,7 +104,7 @@ fn first_records(new: &NewFleet, token: &str, now: u64) -> Result<Vec<Write>, Ga
     ];
     if new.signs_addresses {
         // Nodes that join later get the key before they get viewers, so it can sign at once.
-        let key = TokenKeyRecord::draw(now).map_err(GatewayError::Fleet)?;
+        let key = super::keys::draw_key(now).map_err(GatewayError::Fleet)?;
         writes.push(key.put(super::keys::FIRST)?);
     }
     Ok(writes)

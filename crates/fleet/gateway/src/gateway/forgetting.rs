@@ -5,8 +5,8 @@ use std::time::Duration;
 use tokio::time::{Instant, interval_at};
 
 use super::Gateway;
-use crate::store::forgetting::{AuditBounds, forget_invites, sweep_documents, trim_audit};
-use crate::store::{Check, LEADER, StoreError};
+use store::forgetting::{AuditBounds, forget_invites, sweep_documents, trim_audit};
+use store::{Check, LEADER, StoreError};
 
 /// Delay after start, and period. Data to be removed is weeks old, so neither matters much.
 const FIRST: Duration = Duration::from_secs(60);

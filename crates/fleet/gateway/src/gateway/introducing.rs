@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Gateway;
 use super::changes::By;
 use crate::api::ApiError;
-use crate::store::records::{GatewayRecord, load};
+use store::records::{GatewayRecord, load};
 
 /// Two gateways with the same name overwrite each other's address. Each rewrites its own no more often than this.
 const PAUSE: Duration = Duration::from_secs(60);

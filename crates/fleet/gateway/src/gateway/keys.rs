@@ -6,11 +6,9 @@ use super::changes::By;
 use super::first_start::random;
 use super::{Gateway, Known};
 use crate::api::ApiError;
-use crate::store::records::{
-    GatewayRecord, PrivateBytes, StoreRecord, Stored, TokenKeyRecord, load_all,
-};
-use crate::store::{Check, Write};
 use crate::token_keys::{Roll, TokenKeys, distrust, roll};
+use store::records::{GatewayRecord, PrivateBytes, StoreRecord, Stored, TokenKeyRecord, load_all};
+use store::{Check, Write};
 
 /// The first key's name. It makes two gateways that both turn signing on do so only once.
 pub(super) const FIRST: &str = "first";
@@ -56,7 +54,7 @@ impl Gateway {
     ) -> Result<(), ApiError> {
         let now = self.now().unix_seconds();
         let (stored, _) = load_all::<TokenKeyRecord>(self.engine()).await?;
-        let new = TokenKeyRecord::draw(now).map_err(ApiError::Broken)?;
+        let new = draw_key(now).map_err(ApiError::Broken)?;
         let Roll { new, ending, gone } = plan(&stored, new).map_err(ApiError::Conflict)?;
         let name = match stored.is_empty() {
             true => FIRST.to_owned(),
@@ -100,16 +98,14 @@ impl Gateway {
     }
 }
 
-impl TokenKeyRecord {
-    /// A new key, which signs and goes to nodes immediately.
-    pub(super) fn draw(now_unix_seconds: u64) -> Result<Self, String> {
-        let (_, pkcs8) = SigningKey::draw().map_err(|error| error.to_string())?;
-        Ok(Self {
-            pkcs8: PrivateBytes::new(pkcs8),
-            made_unix_seconds: now_unix_seconds,
-            signs_from_unix_seconds: now_unix_seconds,
-            told_from_unix_seconds: None,
-            trusted_until_unix_seconds: None,
-        })
-    }
+/// A new key, which signs and goes to nodes immediately.
+pub(super) fn draw_key(now_unix_seconds: u64) -> Result<TokenKeyRecord, String> {
+    let (_, pkcs8) = SigningKey::draw().map_err(|error| error.to_string())?;
+    Ok(TokenKeyRecord {
+        pkcs8: PrivateBytes::new(pkcs8),
+        made_unix_seconds: now_unix_seconds,
+        signs_from_unix_seconds: now_unix_seconds,
+        told_from_unix_seconds: None,
+        trusted_until_unix_seconds: None,
+    })
 }

@@ -46,11 +46,11 @@ use crate::desired::{Operator, Operators, Records};
 use crate::live::LiveFleet;
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
-use crate::store::records::PrivateBytes;
-use crate::store::{Election, Engine, Objects, StoreError};
 use crate::token_keys::Signer;
 use manifests::KnownManifests;
 use put_back::Newest;
+use store::records::PrivateBytes;
+use store::{Election, Engine, Objects, StoreError};
 
 /// A running gateway. Its methods do all the work; the listeners are in `serve.rs`.
 pub struct Gateway {

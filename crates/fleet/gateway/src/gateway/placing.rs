@@ -19,9 +19,9 @@ use super::{Gateway, lock};
 use crate::api::ApiError;
 use crate::live::{Absent, PlacedTitles, World};
 use crate::planning::{DryRun, dry_run};
-use crate::store::forgetting::claim;
-use crate::store::records::{PlanRecord, StoreRecord, load};
-use crate::store::{COMMIT_OPERATIONS_MAX, Check, LEADER};
+use store::forgetting::claim;
+use store::records::{PlanRecord, StoreRecord, load};
+use store::{COMMIT_OPERATIONS_MAX, Check, LEADER};
 
 /// How often the leading gateway checks whether the plan needs a repair.
 const LOOK: Duration = Duration::from_secs(2);

@@ -11,9 +11,9 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, interval_at};
 
 use super::Gateway;
-use crate::store::forgetting::claim;
-use crate::store::records::{PopularityRecord, StoreRecord, UnusedRecord, load};
-use crate::store::{Check, LEADER, StoreError, Write};
+use store::forgetting::claim;
+use store::records::{PopularityRecord, StoreRecord, UnusedRecord, load};
+use store::{Check, LEADER, StoreError, Write};
 
 /// Delay of the first save after start, and period.
 const FIRST: Duration = Duration::from_secs(600);

@@ -8,8 +8,8 @@ use fleet_protocol::{Digest, OriginRoot, PublishedTitle, TitleDocument};
 use super::Gateway;
 use super::changes::By;
 use crate::api::ApiError;
-use crate::store::forgetting::{claim, unused};
-use crate::store::records::{TitleRecord, WITHDRAWN_PUBLISHED_MAX, WithdrawnVersion};
+use store::forgetting::{claim, unused};
+use store::records::{TitleRecord, WITHDRAWN_PUBLISHED_MAX, WithdrawnVersion};
 
 /// A title that an operator publishes: its origin, and its three documents.
 pub struct Publication {

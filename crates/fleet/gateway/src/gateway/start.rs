@@ -20,9 +20,9 @@ use crate::desired::{Operators, Records, Wishes};
 use crate::live::{Core, LiveFleet};
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
-use crate::store::backup::{bury, check_restored};
-use crate::store::records::BadRecord;
-use crate::store::{Election, Engine, LEASE_SECONDS, Objects, StoreError};
+use store::backup::{bury, check_restored};
+use store::records::BadRecord;
+use store::{Election, Engine, LEASE_SECONDS, Objects, StoreError};
 
 /// A gateway's configuration.
 pub struct GatewayOptions {

@@ -15,8 +15,8 @@ use crate::api::ApiError;
 use crate::desired::{Records, Wishes};
 use crate::live::FleetView;
 use crate::moves::{DecisionCounts, ViewerMoves};
-use crate::store::StoreError;
-use crate::store::records::FleetRecord;
+use store::StoreError;
+use store::records::FleetRecord;
 
 use super::changes::By;
 use super::introducing::Again;

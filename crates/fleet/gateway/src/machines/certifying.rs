@@ -16,8 +16,8 @@ use super::hosts::check_own_host;
 use super::joining::conflict;
 use super::speaking::answer;
 use super::{MachineApi, MachineRefusal};
-use crate::store::records::{AuditRecord, StoreRecord, ViewerCertificateRecord, load};
-use crate::store::{Check, StoreError};
+use store::records::{AuditRecord, StoreRecord, ViewerCertificateRecord, load};
+use store::{Check, StoreError};
 
 pub(super) async fn request(
     State(api): State<Arc<MachineApi>>,

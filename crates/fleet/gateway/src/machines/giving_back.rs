@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use super::body;
 use super::speaking::answer;
 use super::{MachineApi, MachineRefusal};
-use crate::store::backup::{Tombstones, bury, raise_epoch};
+use store::backup::{Tombstones, bury, raise_epoch};
 
 /// How long to wait until this gateway has the change. It polls the store once a second; a busy store takes longer.
 const KNOWN_MAX: Duration = Duration::from_secs(5);

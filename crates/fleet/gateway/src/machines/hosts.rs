@@ -7,7 +7,7 @@ use identity::RefusalReason;
 
 use super::{MachineApi, MachineRefusal};
 use crate::live::World;
-use crate::store::records::InviteRecord;
+use store::records::InviteRecord;
 
 impl MachineApi {
     /// Checks that a machine may join as `host`. `world` must include machines that joined a moment ago through another gateway.

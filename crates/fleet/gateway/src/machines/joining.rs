@@ -16,11 +16,11 @@ use identity::{
 use super::body::{self, read_json, read_json_of_stranger};
 use super::speaking::answer;
 use super::{MachineApi, MachineRefusal};
-use crate::store::records::{
+use store::records::{
     AuditRecord, BadRecord, InviteRecord, NodeRecord, RevokedNameRecord, SERIALS_MAX, StoreRecord,
     Stored, UsedInvite, Wanted, load,
 };
-use crate::store::{Check, StoreError, Write};
+use store::{Check, StoreError, Write};
 
 /// Attempts, because another gateway or an operator may change the same record at the same time.
 const ATTEMPTS: usize = 4;

@@ -55,7 +55,7 @@ use self::flood::Floods;
 pub use self::refusal::MachineRefusal;
 use crate::clock::Clock;
 use crate::live::{LiveFleet, World};
-use crate::store::Engine;
+use store::Engine;
 
 /// The header with a snapshot's signature, in hex digits.
 pub const SIGNATURE: &str = "fullbore-signature";

@@ -9,7 +9,7 @@ use identity::{Caller, RefusalLog, RefusalReason};
 use serde_json::json;
 
 use crate::live;
-use crate::store::StoreError;
+use store::StoreError;
 
 /// Why a machine's request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,10 +13,6 @@ use fleet_protocol::{
 use fullbore_gateway::clock::Clock;
 use fullbore_gateway::live::{Core, JoinedNode, LiveFleet, WantedNode, World};
 use fullbore_gateway::machines::{self, Machines, Reread};
-use fullbore_gateway::store::records::{
-    InviteRecord, NodeRecord, Revoked, StoreRecord, load, load_all,
-};
-use fullbore_gateway::store::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
 use fullbore_tests::PATIENCE;
 use identity::{
     AcceptBounds, Authority, Credentials, InvitationToken, NodeKey, RefusalLog, RefusalReason,
@@ -24,6 +20,8 @@ use identity::{
 };
 use listener::{Descriptors, Places};
 use reqwest::{Client, Response};
+use store::records::{InviteRecord, NodeRecord, Revoked, StoreRecord, load, load_all};
+use store::{Check, Engine, Entry, StoreAnswer, StoreError, Write};
 use tokio::net::TcpListener;
 
 /// A title of the fleet of which no bytes exist.

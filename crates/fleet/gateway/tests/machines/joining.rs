@@ -5,15 +5,15 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fleet_protocol::{JoinAnswer, NodeKind, RenewAnswer, RenewRequest, ViewerRequest};
-use fullbore_gateway::store::Engine;
-use fullbore_gateway::store::records::{
-    AuditRecord, InviteRecord, NodeRecord, Revoked, RevokedNameRecord, StoreRecord, load, load_all,
-};
 use fullbore_tests::PATIENCE;
 use identity::{
     Credentials, InvitationToken, NODE_LIFETIME, NodeKey, RefusalReason, ViewerKey, client_config,
 };
 use reqwest::Response;
+use store::Engine;
+use store::records::{
+    AuditRecord, InviteRecord, NodeRecord, Revoked, RevokedNameRecord, StoreRecord, load, load_all,
+};
 
 use crate::gateway::{
     Gateway, admitted_max, asking, client, eventually, is, name, now, refused, refused_at_last,

@@ -9,13 +9,13 @@ use fleet_protocol::{
     Condition, Heartbeat, HeldTitle, Inventory, Load, Name, NodeKind, NodePlace, SteeringPolicy,
 };
 use fullbore_gateway::gateway::{Gateway, GatewayOptions, NewFleet};
-use fullbore_gateway::store::records::{NodeRecord, StoreRecord, Wanted};
-use fullbore_gateway::store::{Engine, FolderStore, Objects};
 use fullbore_gateway::{ServeOptions, Transport, serve};
 use fullbore_tests::PATIENCE;
 use identity::NODE_LIFETIME;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use store::records::{NodeRecord, StoreRecord, Wanted};
+use store::{Engine, FolderStore, Objects};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;

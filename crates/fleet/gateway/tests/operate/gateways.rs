@@ -7,8 +7,6 @@ use std::time::Duration;
 use fleet_protocol::{
     Condition, Desired, Digest, HeartbeatAnswer, Inventory, Keys, Load, Receipt, Signed, State,
 };
-use fullbore_gateway::store::records::{GatewayRecord, StoreRecord};
-use fullbore_gateway::store::{Engine, FolderStore, Write};
 use fullbore_tests::PATIENCE;
 use identity::{Credentials, NODE_LIFETIME, RefusalReason};
 use node::BoxState;
@@ -16,6 +14,8 @@ use node::beating::{self, Beating, BeatingOptions};
 use node::joining::{Membership, Wish, join};
 use reqwest::StatusCode;
 use serde_json::json;
+use store::records::{GatewayRecord, StoreRecord};
+use store::{Engine, FolderStore, Write};
 
 use crate::fleet::{Running, eventually, folder, name};
 

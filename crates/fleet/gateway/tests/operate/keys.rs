@@ -1,8 +1,8 @@
 //! Keys that sign viewers' addresses: signing starts and keys roll while the gateway runs.
 
-use fullbore_gateway::store::records::{StoreRecord, TokenKeyRecord, load};
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use store::records::{StoreRecord, TokenKeyRecord, load};
 use viewer_api::Source;
 
 use crate::fleet::{Running, eventually, folder};

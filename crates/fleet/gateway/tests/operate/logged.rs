@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fullbore_gateway::store::{Check, Engine, Entry, FolderStore, StoreAnswer, StoreError, Write};
 use serde_json::json;
+use store::{Check, Engine, Entry, FolderStore, StoreAnswer, StoreError, Write};
 
 use crate::fleet::{Running, folder, logged};
 

@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fleet_protocol::{Digest, HeldTitle, Name};
 use fullbore_gateway::gateway::read_title;
-use fullbore_gateway::store::backup::{Tombstones, back_up, restore};
-use fullbore_gateway::store::records::{PlanRecord, StoreRecord, load};
-use fullbore_gateway::store::{Engine, FolderStore, Objects};
 use identity::NODE_LIFETIME;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
+use store::backup::{Tombstones, back_up, restore};
+use store::records::{PlanRecord, StoreRecord, load};
+use store::{Engine, FolderStore, Objects};
 
 use crate::fleet::{Running, eventually, folder, name};
 
@@ -250,7 +250,7 @@ async fn a_store_without_a_plan_and_one_of_another_release_mean_that_all_hold_al
     NODES.iter().for_each(|(node, _)| fleet.beat(node, 2, std::slice::from_ref(&held)));
     assert!(live.may_evict(&name("n1"), vec![held]).is_empty());
     let newer = br#"{"version":2,"layers":[]}"#.to_vec();
-    let write = fullbore_gateway::store::Write::Put("plan".to_owned(), newer);
+    let write = store::Write::Put("plan".to_owned(), newer);
     fleet.gateway.engine().commit(&[], &[write]).await.expect("kept");
     fleet.done("/api/v1/nodes/n1/drain", json!({ "reason": "so that it is read" })).await;
     assert_eq!(told(&fleet).1, all);

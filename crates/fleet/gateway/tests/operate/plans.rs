@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use fleet_protocol::{Digest, HeldTitle, WatchCount, WatchReport, WatchedTitle};
-use fullbore_gateway::store::Objects;
-use fullbore_gateway::store::records::{PopularityRecord, load};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
+use store::Objects;
+use store::records::{PopularityRecord, load};
 
 use crate::fleet::{Running, folder, name};
 use crate::titles::publication;

@@ -5,14 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_protocol::State;
-use fullbore_gateway::store::backup::{Tombstones, back_up, restore};
-use fullbore_gateway::store::records::{
-    NodeRecord, OperatorRecord, RevokedNameRecord, StoreRecord, load,
-};
-use fullbore_gateway::store::{
-    Check, Engine, Entry, FolderStore, LEADER, Objects, StoreAnswer, StoreError, Write,
-};
 use serde_json::json;
+use store::backup::{Tombstones, back_up, restore};
+use store::records::{NodeRecord, OperatorRecord, RevokedNameRecord, StoreRecord, load};
+use store::{Check, Engine, Entry, FolderStore, LEADER, Objects, StoreAnswer, StoreError, Write};
 
 use crate::fleet::{Running, eventually, folder, name};
 

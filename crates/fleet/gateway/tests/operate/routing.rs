@@ -110,8 +110,8 @@ async fn a_file_that_cannot_be_used_changes_nothing() {
 /// A backup has everything that a restored fleet needs to announce the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_has_the_files_of_prefixes() {
-    use fullbore_gateway::store::backup::back_up;
-    use fullbore_gateway::store::{FolderStore, Objects};
+    use store::backup::back_up;
+    use store::{FolderStore, Objects};
     let folder = folder();
     let fleet = Running::start(folder.path()).await;
     fleet.nodes(&[("n1", "paris")]).await;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fullbore_gateway::Transport;
-use fullbore_gateway::store::FolderStore;
 use fullbore_tests::{Said, may_open, tool};
 use identity::{NODE_LIFETIME, NodeKey, OperatorAuthority, RefusalReason, SigningRequest};
 use serde_json::{Value, json};
+use store::FolderStore;
 use tls::Certificates;
 
 use crate::fleet::{DESCRIPTORS, Running, eventually, folder, name};

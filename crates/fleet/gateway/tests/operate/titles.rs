@@ -5,12 +5,10 @@ use std::path::Path;
 use catalog::TitlePath;
 use fleet_protocol::{Digest, HeldTitle};
 use fullbore_gateway::gateway::read_title;
-use fullbore_gateway::store::records::{
-    StoreRecord, TitleRecord, WITHDRAWN_PUBLISHED_MAX, WithdrawnVersion, load,
-};
 use fullbore_tests::make_title;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
+use store::records::{StoreRecord, TitleRecord, WITHDRAWN_PUBLISHED_MAX, WithdrawnVersion, load};
 
 use crate::fleet::{Running, eventually, folder};
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::fleet_protocol::HeldTitle;
-use ::gateway::store::records::{GatewayRecord, load};
+use ::store::records::{GatewayRecord, load};
 use identity::Authority;
 use tokio::runtime::Runtime;
 

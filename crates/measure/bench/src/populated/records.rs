@@ -6,10 +6,10 @@ use std::path::Path;
 use ::fleet_protocol::{
     Announced, Digest, HeldTitle, Name, NodeKind, NodePlace, Prefix, PublishedTitle, TitleDocument,
 };
-use ::gateway::store::records::{
+use ::store::records::{
     FleetRecord, NodeRecord, SecretRecord, SiteRecord, StoreRecord, TitleRecord, Wanted, load,
 };
-use ::gateway::store::{COMMIT_OPERATIONS_MAX, Engine, Objects, Write};
+use ::store::{COMMIT_OPERATIONS_MAX, Engine, Objects, Write};
 use axum::body::Bytes;
 use identity::Authority;
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::gateway::store::{Engine, open};
+use ::store::{Engine, open};
 
 /// Offset in SQLite's WAL index of the count of transactions that wrote something: `iChange` (<https://sqlite.org/walformat.html>, section
 /// 2.1). Renewing a lease counts too, although it changes no revision.
@@ -65,7 +65,7 @@ impl StoreWritten {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ::gateway::store::Write;
+    use ::store::Write;
 
     #[tokio::test]
     async fn every_commit_and_every_lease_is_counted() {
