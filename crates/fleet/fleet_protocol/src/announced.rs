@@ -16,16 +16,9 @@ use crate::{Announced, Prefix};
 pub const FILE_PREFIXES_MAX: usize = 1_000_000;
 
 /// A line is not a prefix with valid attributes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct AnnouncedError(String);
-
-impl Display for AnnouncedError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for AnnouncedError {}
 
 fn wrong(why: impl Into<String>) -> AnnouncedError {
     AnnouncedError(why.into())

@@ -12,16 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct Digest([u8; 32]);
 
 /// The text is not a [`Digest`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a digest has 64 lower-case hex digits")]
 pub struct DigestError;
-
-impl Display for DigestError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("a digest has 64 lower-case hex digits")
-    }
-}
-
-impl std::error::Error for DigestError {}
 
 impl Digest {
     /// The digest of `bytes`.

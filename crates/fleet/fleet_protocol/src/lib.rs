@@ -69,13 +69,6 @@ pub use viewer_keys::ViewerKeys;
 pub use watch_report::{REPORT_TITLES_MAX, WatchCount, WatchReport, WatchedTitle};
 
 /// Why data from a peer is refused. The text names the field and its bound.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct OutOfBounds(pub(crate) &'static str);
-
-impl std::fmt::Display for OutOfBounds {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for OutOfBounds {}

@@ -12,16 +12,9 @@ use serde::{Deserialize, Serialize};
 pub struct Name(String);
 
 /// The text cannot be a [`Name`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end")]
 pub struct BadName;
-
-impl Display for BadName {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("a name has 1 to 63 lower-case letters, digits and hyphens, and no hyphen at either end")
-    }
-}
-
-impl std::error::Error for BadName {}
 
 const BYTES_MAX: usize = 63;
 

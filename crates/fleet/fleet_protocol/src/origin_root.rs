@@ -1,6 +1,5 @@
 //! Origins: the libraries that titles are copied from, and the ones that a node accepts.
 
-use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 /// Longest address.
@@ -25,16 +24,9 @@ pub enum OriginKind {
 }
 
 /// A text that is not an address of an origin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an origin is file:///FOLDER, s3://BUCKET/PREFIX or https://HOST/PATH")]
 pub struct BadOrigin;
-
-impl Display for BadOrigin {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("an origin is file:///FOLDER, s3://BUCKET/PREFIX or https://HOST/PATH")
-    }
-}
-
-impl std::error::Error for BadOrigin {}
 
 impl FromStr for OriginRoot {
     type Err = BadOrigin;

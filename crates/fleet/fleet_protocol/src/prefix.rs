@@ -15,18 +15,9 @@ pub struct Prefix {
 }
 
 /// The text is not a [`Prefix`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a prefix is written 192.0.2.0/24 or 2001:db8::/32, with zeros behind the prefix")]
 pub struct PrefixError;
-
-impl Display for PrefixError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "a prefix is written 192.0.2.0/24 or 2001:db8::/32, with zeros behind the prefix",
-        )
-    }
-}
-
-impl std::error::Error for PrefixError {}
 
 /// The address as 128 bits, left-aligned, and the number of bits of its family.
 fn wide(address: IpAddr) -> (u128, u8) {

@@ -1,6 +1,6 @@
 //! Data signed by the fleet (Ed25519, RFC 8032).
 
-use std::fmt::{self, Debug, Display, Formatter};
+use std::fmt::{self, Debug, Formatter};
 
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
@@ -15,16 +15,9 @@ impl Debug for SigningKey {
 }
 
 /// The bytes are not an Ed25519 private key in PKCS #8, or drawing a key failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not a private key of Ed25519 in PKCS #8")]
 pub struct SigningKeyError;
-
-impl Display for SigningKeyError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("this is not a private key of Ed25519 in PKCS #8")
-    }
-}
-
-impl std::error::Error for SigningKeyError {}
 
 /// Verifies signatures of a [`SigningKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,16 +33,9 @@ pub struct Signed {
 }
 
 /// The signature is not the fleet's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the signature is not the fleet's")]
 pub struct UnsignedError;
-
-impl Display for UnsignedError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("the signature is not the fleet's")
-    }
-}
-
-impl std::error::Error for UnsignedError {}
 
 fn message(context: &str, bytes: &[u8]) -> Vec<u8> {
     [context.as_bytes(), b"\n", bytes].concat()

@@ -1,7 +1,5 @@
 //! Snapshots: everything that steering needs, which is nodes with their states and titles, and sites with the networks that they reach.
 
-use std::fmt::{self, Display, Formatter};
-
 use serde::{Deserialize, Serialize};
 
 use crate::host::check_host;
@@ -127,24 +125,15 @@ pub struct SnapshotNode {
 }
 
 /// Why a snapshot cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SnapshotError {
     /// It is not the JSON of a snapshot.
+    #[error("{0}")]
     Form(String),
     /// A field is out of its bounds.
+    #[error(transparent)]
     Bounds(OutOfBounds),
 }
-
-impl Display for SnapshotError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Form(why) => f.write_str(why),
-            Self::Bounds(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SnapshotError {}
 
 impl FleetSnapshot {
     /// The signature's context.

@@ -1,6 +1,5 @@
 //! A client of the operator's API, for the command line.
 
-use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,23 +32,15 @@ pub struct OperatorAccess {
 }
 
 /// Why a request failed, as a sentence for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     /// The address or the credentials cannot be used.
+    #[error("{0}")]
     Usage(String),
     /// The gateway cannot be reached, or refused the request.
+    #[error("{0}")]
     Failed(String),
 }
-
-impl Display for ClientError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Usage(text) | Self::Failed(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for ClientError {}
 
 impl ApiClient {
     /// A client of the gateway with the admin listener at `url`.

@@ -2,7 +2,7 @@
 //!
 //! Its key is in the store, under `secret/ca`, and in gateways' memory; nowhere else. With it, anyone can impersonate any machine of the fleet.
 
-use std::fmt::{self, Debug, Display, Formatter};
+use std::fmt::{self, Debug, Formatter};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -42,34 +42,18 @@ pub struct Authority {
 }
 
 /// Why an authority cannot be created or decoded, or cannot sign.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AuthorityError {
     /// The stored bytes are not an authority.
+    #[error("the fleet's authority in the store is damaged ({0}): restore a backup")]
     Kept(&'static str),
     /// Creating a certificate failed.
+    #[error("cannot make a certificate: {0}")]
     Making(String),
     /// A gateway's host is neither a name nor an address.
+    #[error("{0:?} is neither a host name nor an address: a gateway's certificate needs one")]
     Host(String),
 }
-
-impl Display for AuthorityError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Kept(why) => {
-                write!(f, "the fleet's authority in the store is damaged ({why}): restore a backup")
-            }
-            Self::Making(why) => write!(f, "cannot make a certificate: {why}"),
-            Self::Host(host) => {
-                write!(
-                    f,
-                    "{host:?} is neither a host name nor an address: a gateway's certificate needs one"
-                )
-            }
-        }
-    }
-}
-
-impl std::error::Error for AuthorityError {}
 
 impl From<rcgen::Error> for AuthorityError {
     fn from(error: rcgen::Error) -> Self {

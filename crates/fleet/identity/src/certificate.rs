@@ -1,7 +1,5 @@
 //! The contents of a node's certificate.
 
-use std::fmt::{self, Display, Formatter};
-
 use fleet_protocol::Name;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
@@ -24,16 +22,9 @@ pub struct NodeCertificate {
 }
 
 /// The bytes are not a node's certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not a node's certificate")]
 pub struct BadCertificate;
-
-impl Display for BadCertificate {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("this is not a node's certificate")
-    }
-}
-
-impl std::error::Error for BadCertificate {}
 
 impl NodeCertificate {
     /// Parses a certificate in DER.

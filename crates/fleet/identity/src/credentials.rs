@@ -3,7 +3,7 @@
 //! Each file is replaced atomically, by rename. A renewed certificate is for the same key, so a crash between two files can't leave a mismatched
 //! pair. Joining again creates a new key.
 
-use std::fmt::{self, Debug, Display, Formatter};
+use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -32,24 +32,15 @@ pub struct Credentials {
 }
 
 /// Why credentials are not available.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CredentialsError {
     /// A file cannot be read or written.
+    #[error("{0}: {1}")]
     File(PathBuf, io::Error),
     /// The parts are invalid, or do not match.
+    #[error("{0}")]
     Mismatch(&'static str),
 }
-
-impl Display for CredentialsError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Mismatch(what) => f.write_str(what),
-        }
-    }
-}
-
-impl std::error::Error for CredentialsError {}
 
 impl Debug for Credentials {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -222,6 +213,15 @@ mod tests {
         let mode = std::fs::metadata(folder.join(KEY)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+    }
+
+    #[test]
+    fn an_error_names_its_file_once_and_has_no_source() {
+        let missing = io::ErrorKind::NotFound.into();
+        let error = CredentialsError::File("/state/node.key".into(), missing);
+        assert_eq!(error.to_string(), "/state/node.key: entity not found");
+        // Code that prints a chain of sources would repeat the reason.
+        assert!(std::error::Error::source(&error).is_none());
     }
 
     #[test]

@@ -23,18 +23,9 @@ pub struct InvitationToken {
 }
 
 /// The text is not a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this is not a token of an invitation: copy all that `fullbore control invite` printed")]
 pub struct BadToken;
-
-impl Display for BadToken {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "this is not a token of an invitation: copy all that `fullbore control invite` printed",
-        )
-    }
-}
-
-impl std::error::Error for BadToken {}
 
 impl InvitationToken {
     /// Draws a token for the fleet whose authority has this fingerprint.

@@ -62,21 +62,9 @@ impl Debug for OperatorAuthority {
 }
 
 /// Why a file has no usable authority for operators.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: {1}: name the certificate of an authority that signs only operators")]
 pub struct BadOperatorAuthority(PathBuf, String);
-
-impl Display for BadOperatorAuthority {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(file, what) = self;
-        write!(
-            f,
-            "{}: {what}: name the certificate of an authority that signs only operators",
-            file.display()
-        )
-    }
-}
-
-impl std::error::Error for BadOperatorAuthority {}
 
 impl OperatorAuthority {
     /// Reads authorities' certificates from a PEM file, for a gateway of `fleet`.

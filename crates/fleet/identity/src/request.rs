@@ -3,7 +3,7 @@
 //! A request is for exactly one name, with a P-256 key that the sender proves to have. It may not ask for anything else: the gateway decides what a
 //! certificate is valid for, so attributes and extensions are refused instead of ignored.
 
-use std::fmt::{self, Debug, Display, Formatter};
+use std::fmt::{self, Debug, Formatter};
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
 use fleet_protocol::{Digest, Name};
@@ -100,33 +100,24 @@ pub struct SigningRequest {
 }
 
 /// Why a signing request is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSigningRequest {
     /// It is not a signing request in PEM.
+    #[error("the signing request is not PEM of a PKCS #10 request")]
     Form,
     /// Its key is not a P-256 key.
+    #[error("the signing request's key is not of P-256")]
     Key,
     /// Its signature does not match its key.
+    #[error("the signing request's signature does not belong to its key")]
     Signature,
     /// It is for another name than the sender's, or its subject has more than a name.
+    #[error("the signing request's subject is not the node's name alone")]
     Name,
     /// It asks for more than a name.
+    #[error("the signing request asks for more than a name")]
     Extras,
 }
-
-impl Display for BadSigningRequest {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Form => "the signing request is not PEM of a PKCS #10 request",
-            Self::Key => "the signing request's key is not of P-256",
-            Self::Signature => "the signing request's signature does not belong to its key",
-            Self::Name => "the signing request's subject is not the node's name alone",
-            Self::Extras => "the signing request asks for more than a name",
-        })
-    }
-}
-
-impl std::error::Error for BadSigningRequest {}
 
 impl SigningRequest {
     /// Parses and checks a request in PEM from a sender that claims to be `node`.

@@ -46,16 +46,9 @@ pub(crate) struct GatewaysByFingerprint {
 }
 
 /// The gateway does not belong to the fleet in the invitation.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("this is not a gateway of the fleet that the invitation names")]
 struct OtherFleet;
-
-impl std::fmt::Display for OtherFleet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("this is not a gateway of the fleet that the invitation names")
-    }
-}
-
-impl std::error::Error for OtherFleet {}
 
 fn gateway_name() -> ServerName<'static> {
     ServerName::try_from(GATEWAY).expect("it is a name")

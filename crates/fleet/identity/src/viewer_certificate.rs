@@ -3,7 +3,7 @@
 //!
 //! Invariants: the key never leaves the node; a request is for one host and proves that the sender has the key.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::{self, Formatter};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
@@ -102,7 +102,8 @@ fn address(host: &str) -> Option<IpAddr> {
 }
 
 /// Why a request for a viewers' certificate, or an issued chain, is refused. Its text is for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
 pub struct BadViewerCertificate {
     text: String,
     is_of_time: bool,
@@ -114,14 +115,6 @@ impl BadViewerCertificate {
         self.is_of_time
     }
 }
-
-impl Display for BadViewerCertificate {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for BadViewerCertificate {}
 
 fn bad(why: impl Into<String>) -> BadViewerCertificate {
     BadViewerCertificate { text: why.into(), is_of_time: false }

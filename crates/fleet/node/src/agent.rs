@@ -1,7 +1,6 @@
 //! The agent, assembled: the titles that a box holds, its server, and whether it wants viewers.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,28 +73,17 @@ pub struct AgentOptions {
 }
 
 /// Why an agent does not start. The message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// Another agent uses the state folder.
+    #[error(
+        "another agent runs with the state folder {0}: stop it, or choose another folder with --state"
+    )]
     Busy(PathBuf),
     /// A file or folder could not be used.
+    #[error("cannot use {0}: {1}")]
     Io(PathBuf, io::Error),
 }
-
-impl Display for AgentError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy(state) => write!(
-                f,
-                "another agent runs with the state folder {}: stop it, or choose another folder with --state",
-                state.display()
-            ),
-            Self::Io(path, error) => write!(f, "cannot use {}: {error}", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for AgentError {}
 
 /// The contents of `agent.json` in the state folder, for operators. It is rewritten each second.
 #[derive(Clone, Debug, Serialize)]

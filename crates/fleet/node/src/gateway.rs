@@ -1,7 +1,6 @@
 //! A client of gateways: HTTP over mutual TLS, with a limit on every wait and on every answer.
 
 use std::error::Error;
-use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use fleet_protocol::{Digest, Signed};
@@ -29,9 +28,10 @@ const SIGNATURE: &str = "fullbore-signature";
 pub(crate) struct Gateway(Client);
 
 /// Why a request to a gateway failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Trouble {
     /// The gateway refused it.
+    #[error("{text}")]
     Refused {
         /// The reason, as a word.
         reason: String,
@@ -39,15 +39,8 @@ pub(crate) enum Trouble {
         text: String,
     },
     /// The gateway could not be reached, or its answer cannot be used.
+    #[error("{0}")]
     Failed(String),
-}
-
-impl Display for Trouble {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused { text, .. } | Self::Failed(text) => f.write_str(text),
-        }
-    }
 }
 
 /// The body of a refusal.

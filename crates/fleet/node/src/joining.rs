@@ -1,6 +1,5 @@
 //! Joining a fleet, and the state that a box keeps about it afterwards: `node.json` in its state directory.
 
-use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -65,37 +64,24 @@ pub struct Joined {
 }
 
 /// Why a box has not joined.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum JoiningError {
     /// The state directory already belongs to a node.
+    #[error("{0} is the state of {1}, which has joined: choose another directory with --state")]
     Already(PathBuf, Name),
     /// The state directory cannot be used.
+    #[error("the state directory: {0}")]
     State(CredentialsError),
     /// `node.json` cannot be read or written.
+    #[error("{0}: {1}")]
     File(PathBuf, std::io::Error),
     /// No gateway admitted it. The text lists each with its reason.
+    #[error("cannot join: {0}")]
     Gateways(String),
     /// A gateway's answer is invalid.
+    #[error("the gateway's answer cannot be used: {0}")]
     Answer(String),
 }
-
-impl Display for JoiningError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Already(state, node) => write!(
-                f,
-                "{} is the state of {node}, which has joined: choose another directory with --state",
-                state.display()
-            ),
-            Self::State(error) => write!(f, "the state directory: {error}"),
-            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Gateways(why) => write!(f, "cannot join: {why}"),
-            Self::Answer(why) => write!(f, "the gateway's answer cannot be used: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for JoiningError {}
 
 impl From<CredentialsError> for JoiningError {
     fn from(error: CredentialsError) -> Self {

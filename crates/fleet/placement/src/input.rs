@@ -1,7 +1,5 @@
 //! The input of a plan.
 
-use std::fmt::{self, Display, Formatter};
-
 use fleet_protocol::{Name, NodeKind, NodePlace};
 use serde::{Deserialize, Serialize};
 
@@ -155,34 +153,21 @@ impl Default for PlacementPolicy {
 }
 
 /// Why a plan is impossible.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlacementError {
     /// Two nodes have this name.
+    #[error("two nodes are called {0}: revoke one")]
     NodeTwice(Name),
     /// Two titles have this path.
+    #[error("the title {0} is listed twice: list it once")]
     TitleTwice(String),
     /// Nodes of this site name different regions.
+    #[error("nodes of the site {0} name different regions: give the site one")]
     TwoRegions(Name),
     /// A list refers to a title that the catalog does not have.
+    #[error("title number {0} is not in the catalog: list what is published")]
     NoSuchTitle(u32),
 }
-
-impl Display for PlacementError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NodeTwice(name) => write!(f, "two nodes are called {name}: revoke one"),
-            Self::TitleTwice(path) => write!(f, "the title {path} is listed twice: list it once"),
-            Self::TwoRegions(site) => {
-                write!(f, "nodes of the site {site} name different regions: give the site one")
-            }
-            Self::NoSuchTitle(title) => {
-                write!(f, "title number {title} is not in the catalog: list what is published")
-            }
-        }
-    }
-}
-
-impl std::error::Error for PlacementError {}
 
 impl PlacementInput {
     /// Sorts and checks every list, and removes duplicates, so that plans do not depend on the order of the input.

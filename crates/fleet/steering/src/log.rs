@@ -1,7 +1,5 @@
 //! Decisions as lines of a log, and replays of such lines.
 
-use std::fmt::{self, Display, Formatter};
-
 use fleet_protocol::{Name, Prefix};
 use serde::{Deserialize, Serialize};
 
@@ -51,44 +49,23 @@ pub struct Logged {
 }
 
 /// A line is not a logged decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a logged decision: {0}")]
 pub struct LineError(String);
 
-impl Display for LineError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "not a logged decision: {}", self.0)
-    }
-}
-
-impl std::error::Error for LineError {}
-
 /// Why a decision cannot be replayed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// The line is based on another snapshot: epoch, gateway and number.
+    #[error("the decision was made from snapshot {2} of {1}, epoch {0}: replay it with that one")]
     OtherSnapshot(u64, Name, u64),
     /// The snapshot has no such prefix.
+    #[error("no site announces {0} in this snapshot")]
     UnknownPrefix(String),
     /// The viewer's number is invalid.
+    #[error("viewer is not a number of up to 16 hexadecimal digits")]
     BadViewer,
 }
-
-impl Display for ReplayError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OtherSnapshot(epoch, gateway, number) => {
-                write!(
-                    f,
-                    "the decision was made from snapshot {number} of {gateway}, epoch {epoch}: replay it with that one"
-                )
-            }
-            Self::UnknownPrefix(prefix) => write!(f, "no site announces {prefix} in this snapshot"),
-            Self::BadViewer => f.write_str("viewer is not a number of up to 16 hexadecimal digits"),
-        }
-    }
-}
-
-impl std::error::Error for ReplayError {}
 
 impl Logged {
     /// The log entry of a decision.

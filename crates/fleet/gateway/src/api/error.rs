@@ -10,27 +10,39 @@ use store::StoreError;
 use store::records::BadRecord;
 
 /// Why the operator's API does not carry out a request, as a sentence for the operator.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     /// The request is wrong.
+    #[error("{0}")]
     Wrong(String),
     /// The request has no token, or an unknown one.
+    #[error(
+        "this needs an operator's token, sent as \"Authorization: Bearer TOKEN\", or an operator's certificate"
+    )]
     NoToken,
     /// The certificate does not belong to an operator.
+    #[error("{0}")]
     NoOperator(String),
     /// The operator's role does not allow it.
+    #[error("{0}")]
     Forbidden(String),
     /// It does not exist.
+    #[error("{0}")]
     NotFound(String),
     /// It conflicts with the present state.
+    #[error("{0}")]
     Conflict(String),
     /// It exceeds a limit.
+    #[error("{0}")]
     TooLarge(String),
     /// Its body did not arrive in time.
+    #[error("{0}")]
     Slow(String),
     /// It is not possible now.
+    #[error("{0}")]
     Unavailable(String),
     /// An internal error.
+    #[error("{0}")]
     Broken(String),
 }
 
@@ -66,27 +78,6 @@ impl ApiError {
         }
     }
 }
-
-impl std::fmt::Display for ApiError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoToken => f.write_str(
-                "this needs an operator's token, sent as \"Authorization: Bearer TOKEN\", or an operator's certificate",
-            ),
-            Self::NoOperator(text)
-            | Self::Wrong(text)
-            | Self::Forbidden(text)
-            | Self::NotFound(text)
-            | Self::Conflict(text)
-            | Self::TooLarge(text)
-            | Self::Slow(text)
-            | Self::Unavailable(text)
-            | Self::Broken(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for ApiError {}
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {

@@ -1,6 +1,5 @@
 //! Starting a gateway: from the store, or from its own disk if the store is away.
 
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, RwLock};
@@ -53,37 +52,22 @@ pub struct GatewayOptions {
 }
 
 /// Why a gateway does not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// An error of the store.
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The folder or a file in it cannot be used.
+    #[error("{0}: {1}")]
     Folder(PathBuf, String),
     /// The fleet cannot be created, or the store's record of it cannot be used.
+    #[error("{0}")]
     Fleet(String),
 }
 
 impl GatewayError {
     pub(super) fn folder(path: &Path, error: &io::Error) -> Self {
         Self::Folder(path.to_owned(), error.to_string())
-    }
-}
-
-impl Display for GatewayError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(f),
-            Self::Folder(path, why) => write!(f, "{}: {why}", path.display()),
-            Self::Fleet(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for GatewayError {}
-
-impl From<StoreError> for GatewayError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
     }
 }
 

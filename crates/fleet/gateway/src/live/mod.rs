@@ -30,7 +30,6 @@ mod witness_reports;
 mod world;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::body::Bytes;
@@ -59,21 +58,32 @@ pub use self::world::{WantedDrain, WantedNode, World};
 use crate::clock::Now;
 
 /// Why a gateway rejects a node's report.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RejectedMessage {
     /// The report is about another node than the one in its certificate.
+    #[error("a node may report on itself only")]
     NotItself,
     /// The fleet has no node of this name.
+    #[error("the fleet has no such node: join again")]
     Unknown,
     /// The node is revoked.
+    #[error("this node is revoked")]
     Revoked,
     /// The report is not newer than an earlier one.
+    #[error(
+        "the gateway has newer data of this node: the machine was reset to a snapshot, or a second machine uses this node's name"
+    )]
     Stale,
     /// All nodes together report more than a gateway can hold.
+    #[error("the gateway holds as many routes as it can: let fewer nodes feed routes")]
     NoRoom,
     /// The node claims to have sent more than its ceiling allows.
+    #[error(
+        "this node cannot have sent that much to viewers: its ceiling is lower, so this report does not count"
+    )]
     OverCeiling,
     /// The report is invalid.
+    #[error(transparent)]
     OutOfBounds(OutOfBounds),
 }
 
@@ -91,28 +101,6 @@ impl RejectedMessage {
         }
     }
 }
-
-impl fmt::Display for RejectedMessage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotItself => f.write_str("a node may report on itself only"),
-            Self::Unknown => f.write_str("the fleet has no such node: join again"),
-            Self::Revoked => f.write_str("this node is revoked"),
-            Self::Stale => f.write_str(
-                "the gateway has newer data of this node: the machine was reset to a snapshot, or a second machine uses this node's name",
-            ),
-            Self::NoRoom => f.write_str(
-                "the gateway holds as many routes as it can: let fewer nodes feed routes",
-            ),
-            Self::OverCeiling => f.write_str(
-                "this node cannot have sent that much to viewers: its ceiling is lower, so this report does not count",
-            ),
-            Self::OutOfBounds(why) => why.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RejectedMessage {}
 
 /// A snapshot in the forms used for answering viewers and for sending to nodes.
 pub struct MadeSnapshot {

@@ -17,8 +17,6 @@
 //! 0000
 //! ```
 
-use std::fmt::{self, Display, Formatter};
-
 use fleet_protocol::{Announced, Prefix, ROUTES_MAX};
 
 /// The longest line: the path or the communities of one route fill at most a BGP message (RFC 8654: 64 KiB), and their text is longer than
@@ -26,30 +24,20 @@ use fleet_protocol::{Announced, Prefix, ROUTES_MAX};
 pub const LINE_BYTES_MAX: usize = 512 << 10;
 
 /// Why a reply of BIRD cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BirdError {
     /// BIRD refuses, with this text.
+    #[error("BIRD says: {0}")]
     Refused(String),
     /// It is not a reply of BIRD.
+    #[error("this is not BIRD's control socket: {0}")]
     NotBird(&'static str),
     /// It has more routes than a node forwards.
+    #[error(
+        "BIRD has more than {ROUTES_MAX} routes here: name a table with fewer (--bird-table), which a filter in bird.conf fills"
+    )]
     TooMany,
 }
-
-impl Display for BirdError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(why) => write!(f, "BIRD says: {why}"),
-            Self::NotBird(why) => write!(f, "this is not BIRD's control socket: {why}"),
-            Self::TooMany => write!(
-                f,
-                "BIRD has more than {ROUTES_MAX} routes here: name a table with fewer (--bird-table), which a filter in bird.conf fills"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BirdError {}
 
 /// One line of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 //! Why a title could not be copied, checked or removed.
 
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::Path;
 
@@ -10,11 +9,15 @@ use super::disks;
 use super::sources::PeerFault;
 
 /// Why a title could not be copied, checked or removed. The message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum HoldingError {
     /// The agent is stopping, or the title is no longer wanted.
+    #[error("it is no longer wanted")]
     Cancelled,
     /// The disk has no room for the rest of the title.
+    #[error(
+        "the disk is full: {needed_bytes} bytes are needed and {free_bytes} are free (withdraw titles, or add room; the copy goes on by itself)"
+    )]
     Full {
         /// Bytes still to write.
         needed_bytes: u64,
@@ -22,12 +25,16 @@ pub(crate) enum HoldingError {
         free_bytes: u64,
     },
     /// The origin does not have the published files, or cannot be reached.
+    #[error("{0}")]
     Origin(String),
     /// No other node sent the right bytes.
+    #[error("a node that holds it was refused: {}", .0.as_str())]
     Peer(PeerFault),
     /// The title's form does not allow it to be held.
+    #[error("{0}")]
     Title(String),
     /// The files in the library do not match the record.
+    #[error("{path} {why}")]
     Damaged {
         /// Relative to the title's folder.
         path: String,
@@ -35,32 +42,15 @@ pub(crate) enum HoldingError {
         why: String,
     },
     /// Another process is working on the title.
+    #[error("another fullbore is working on it")]
     Busy,
     /// The library could not be used.
+    #[error("{0}")]
     Library(String),
     /// The disk under the library failed.
+    #[error("{0}")]
     Disk(String),
 }
-
-impl Display for HoldingError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cancelled => f.write_str("it is no longer wanted"),
-            Self::Full { needed_bytes, free_bytes } => write!(
-                f,
-                "the disk is full: {needed_bytes} bytes are needed and {free_bytes} are free (withdraw titles, or add room; the copy goes on by itself)"
-            ),
-            Self::Peer(fault) => write!(f, "a node that holds it was refused: {}", fault.as_str()),
-            Self::Origin(why) | Self::Title(why) | Self::Library(why) | Self::Disk(why) => {
-                f.write_str(why)
-            }
-            Self::Damaged { path, why } => write!(f, "{path} {why}"),
-            Self::Busy => f.write_str("another fullbore is working on it"),
-        }
-    }
-}
-
-impl std::error::Error for HoldingError {}
 
 impl From<CatalogError> for HoldingError {
     fn from(error: CatalogError) -> Self {

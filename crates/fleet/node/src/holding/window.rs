@@ -4,7 +4,6 @@
 //! "02:00-12:00" is an hour shorter or longer then. A local time that is skipped means the moment of the change; of a local time that
 //! occurs twice, the first counts.
 
-use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use jiff::Timestamp;
@@ -27,16 +26,9 @@ pub struct FillWindow {
 }
 
 /// The text is no [`FillWindow`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct FillWindowError(String);
-
-impl Display for FillWindowError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for FillWindowError {}
 
 impl FromStr for FillWindow {
     type Err = FillWindowError;

@@ -1,7 +1,6 @@
 //! [`FleetPopularity`] as bytes, so that a restarted gateway still knows what is watched.
 
 use std::collections::HashMap;
-use std::fmt::{self, Display, Formatter};
 
 use fleet_protocol::Name;
 use serde::{Deserialize, Serialize};
@@ -86,16 +85,9 @@ impl TitleState {
 }
 
 /// Why bytes are not a valid [`PopularityState`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadPopularityState(String);
-
-impl Display for BadPopularityState {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadPopularityState {}
 
 fn whole(number: f64) -> u64 {
     (number.round() as u64).min(NUMBER_MAX)

@@ -1,7 +1,7 @@
 //! A backup's file: lines of JSON. The first line is the header, each further one has an entry or an object, and the last one has the number of
 //! lines and the SHA-256 of all bytes before it. So a truncated or modified file is rejected before anything is restored.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
@@ -22,29 +22,14 @@ pub(super) const VERSION: u32 = 1;
 const LINE_BYTES_MAX: u64 = (OBJECT_BYTES_MAX as u64 / 3 + 1) * 4 + 4096;
 
 /// Why a backup was not made or not restored.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// An error of the store.
-    Store(StoreError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The file cannot be read or written, or is not a complete backup. The text names it.
+    #[error("{0}")]
     File(String),
-}
-
-impl Display for BackupError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(f),
-            Self::File(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for BackupError {}
-
-impl From<StoreError> for BackupError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 /// The first line.

@@ -1,6 +1,6 @@
 //! Encoding and decoding of records, and reading them from the store.
 
-use std::fmt::{self, Debug, Display, Formatter};
+use std::fmt::{self, Debug, Formatter};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,16 +15,9 @@ use crate::{Engine, StoreError, VALUE_BYTES_MAX, Write};
 const VERSION: u64 = 1;
 
 /// A record that cannot be read or written. The text names the key and the fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadRecord(String);
-
-impl Display for BadRecord {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadRecord {}
 
 impl From<BadRecord> for StoreError {
     fn from(bad: BadRecord) -> Self {
