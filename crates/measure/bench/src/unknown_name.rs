@@ -1,9 +1,8 @@
 //! An unknown name on the command line.
 
-use std::fmt;
-
 /// A name that does not exist for its kind, with the names that do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {kind} {name:?}; choose from {}", .known.join(", "))]
 pub struct UnknownName {
     kind: &'static str,
     name: String,
@@ -19,12 +18,3 @@ impl UnknownName {
         Self { kind, name: name.to_owned(), known: known.into_iter().collect() }
     }
 }
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, name, known } = self;
-        write!(f, "there is no {kind} {name:?}; choose from {}", known.join(", "))
-    }
-}
-
-impl std::error::Error for UnknownName {}

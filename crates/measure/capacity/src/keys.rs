@@ -1,20 +1,12 @@
 //! Reads tables of TOML key by key, so that each mistake gets one line with the key's name and an example.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use toml::{Table, Value};
 
 /// Why a machine cannot be planned, in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadMachine(pub(crate) String);
-
-impl fmt::Display for BadMachine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadMachine {}
 
 /// A key with a number.
 pub(crate) struct Number {

@@ -3,35 +3,50 @@
 //! [`Failure::as_str`] is the kind in reports: a stable name that contains nothing chosen by a server. The text adds details and, where
 //! possible, what to do.
 
-use std::fmt;
 use std::io;
 
 use tls::{HandshakeError, OpenRecordError};
 
 /// Why a connection could not be made, or did not deliver what was requested.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// No server listens at the address.
+    #[error("no server listens at this address: is it running?")]
     Refused,
     /// There is no route to the address; with the kernel's error number.
+    #[error("cannot reach this address: {}", io::Error::from_raw_os_error(*.0))]
     Unreachable(i32),
     /// The server did not accept the connection in time.
+    #[error("the server did not accept the connection in time")]
     ConnectTimeout,
     /// This process may not open more files.
+    #[error(
+        "this process may not open more files; raise the limit with `ulimit -n`, or use fewer connections"
+    )]
     TooManyOpenFiles,
     /// No port of this machine is free for the address.
+    #[error(
+        "no local port is free for this address; widen net.ipv4.ip_local_port_range, or use fewer connections"
+    )]
     NoPorts,
     /// The TLS handshake failed, for reasons other than the certificate.
+    #[error("the TLS handshake failed: {}", handshake(*.0))]
     Handshake(HandshakeError),
     /// The server's certificate has expired.
+    #[error(
+        "the server's certificate has expired; renew it, or accept any certificate with --insecure"
+    )]
     CertificateExpired,
     /// The server's certificate is not trusted: its issuer is unknown, or it is for another name, not valid yet, or
     /// damaged.
+    #[error("{}", distrust(*.0))]
     CertificateUntrusted(HandshakeError),
     /// The server closed before the head of its response was complete, or during a body without a length and without
     /// close_notify.
+    #[error("the server closed the connection before the response was complete")]
     ClosedEarly,
     /// The server closed in the middle of the body.
+    #[error("the server closed the connection after {received_bytes} of {promised_bytes} bytes")]
     Short {
         /// Bytes of the body that arrived.
         received_bytes: u64,
@@ -39,30 +54,40 @@ pub enum Failure {
         promised_bytes: u64,
     },
     /// More arrived than the head announced, or than was requested at all.
+    #[error("the server sent more than the {promised_bytes} bytes it had announced")]
     TooLong {
         /// Bytes that the head announced.
         promised_bytes: u64,
     },
     /// A different status than expected.
+    #[error("the server answered with status {0}")]
     Status(u16),
     /// The body differs from the expected one; with the difference.
+    #[error("the server sent wrong bytes: {0}")]
     WrongBytes(String),
     /// The server ended the connection with this alert (RFC 8446 appendix B.2).
+    #[error("the server sent TLS alert {0}")]
     Alert(u8),
     /// The server, or something in between, reset the connection.
+    #[error("the connection was reset")]
     Reset,
     /// The server sent nothing for the whole `patience`.
+    #[error("timed out waiting for {awaited}")]
     Timeout {
         /// The thing that the client was waiting for.
         awaited: &'static str,
     },
     /// The response is not HTTP/1.1, or has a form that cannot be measured; with the reason.
+    #[error("the response cannot be measured: {0}")]
     BadResponse(&'static str),
     /// A record from the server was rejected.
+    #[error("the server sent a bad TLS record: {0}")]
     Record(OpenRecordError),
     /// Our own keys have encrypted as much as they may: 2^24 requests on one connection.
+    #[error("this connection's keys have encrypted as much as they may")]
     KeysExhausted,
     /// Any other error of a socket; with its number.
+    #[error("the socket failed: {}", io::Error::from_raw_os_error(*.0))]
     Socket(i32),
 }
 
@@ -150,49 +175,6 @@ impl From<OpenRecordError> for Failure {
         Self::Record(error)
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused => f.write_str("no server listens at this address: is it running?"),
-            Self::Unreachable(number) => {
-                write!(f, "cannot reach this address: {}", io::Error::from_raw_os_error(*number))
-            }
-            Self::ConnectTimeout => f.write_str("the server did not accept the connection in time"),
-            Self::TooManyOpenFiles => f.write_str(
-                "this process may not open more files; raise the limit with `ulimit -n`, or use fewer connections",
-            ),
-            Self::NoPorts => f.write_str(
-                "no local port is free for this address; widen net.ipv4.ip_local_port_range, or use fewer connections",
-            ),
-            Self::Handshake(error) => write!(f, "the TLS handshake failed: {}", handshake(*error)),
-            Self::CertificateExpired => f.write_str(
-                "the server's certificate has expired; renew it, or accept any certificate with --insecure",
-            ),
-            Self::CertificateUntrusted(error) => f.write_str(distrust(*error)),
-            Self::ClosedEarly => f.write_str("the server closed the connection before the response was complete"),
-            Self::Short { received_bytes, promised_bytes } => {
-                write!(f, "the server closed the connection after {received_bytes} of {promised_bytes} bytes")
-            }
-            Self::TooLong { promised_bytes } => {
-                write!(f, "the server sent more than the {promised_bytes} bytes it had announced")
-            }
-            Self::Status(status) => write!(f, "the server answered with status {status}"),
-            Self::WrongBytes(what) => write!(f, "the server sent wrong bytes: {what}"),
-            Self::Alert(description) => write!(f, "the server sent TLS alert {description}"),
-            Self::Reset => f.write_str("the connection was reset"),
-            Self::Timeout { awaited } => write!(f, "timed out waiting for {awaited}"),
-            Self::BadResponse(why) => write!(f, "the response cannot be measured: {why}"),
-            Self::Record(error) => write!(f, "the server sent a bad TLS record: {error}"),
-            Self::KeysExhausted => f.write_str("this connection's keys have encrypted as much as they may"),
-            Self::Socket(number) => {
-                write!(f, "the socket failed: {}", io::Error::from_raw_os_error(*number))
-            }
-        }
-    }
-}
-
-impl std::error::Error for Failure {}
 
 fn handshake(error: HandshakeError) -> String {
     match error {

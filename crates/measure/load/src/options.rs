@@ -3,7 +3,6 @@
 use crate::film::typical_bytes;
 use crate::schedule;
 use player::Url;
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 use tls::client::ClientOptions;
@@ -200,16 +199,9 @@ impl Options {
 }
 
 /// Options that conflict. The display text explains why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct OptionsError(&'static str);
-
-impl fmt::Display for OptionsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for OptionsError {}
 
 /// The pattern of a viewer's requests to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

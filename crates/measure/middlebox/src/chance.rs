@@ -38,16 +38,9 @@ impl fmt::Display for Chance {
 }
 
 /// A text that is not a probability.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not a probability: write 1.5% or 0.015")]
 pub struct BadChance(String);
-
-impl fmt::Display for BadChance {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} is not a probability: write 1.5% or 0.015", self.0)
-    }
-}
-
-impl std::error::Error for BadChance {}
 
 /// A percentage with its sign (`1.5%`), or a share (`0.015`).
 impl FromStr for Chance {

@@ -12,8 +12,6 @@ mod flow;
 
 pub use flow::flow_of;
 
-use std::fmt;
-
 /// The size of a virtio-net header in front of a frame.
 pub const OFFLOAD_BYTES: usize = 10;
 
@@ -35,24 +33,15 @@ const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
 /// Why a frame is not forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// A super-segment of a kind that this module cannot cut.
+    #[error("a super-segment that is not TCP over IP")]
     UnknownOffload,
     /// Headers that contradict each other or the frame's length.
+    #[error("headers that contradict the frame")]
     Malformed,
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::UnknownOffload => "a super-segment that is not TCP over IP",
-            Self::Malformed => "headers that contradict the frame",
-        })
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// The work that the kernel left to the card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

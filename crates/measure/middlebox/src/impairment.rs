@@ -1,6 +1,5 @@
 //! The effects of a path on packets in one direction, as numbers and as text.
 
-use std::fmt;
 use std::time::Duration;
 
 use crate::{BadChance, Chance, Random};
@@ -52,16 +51,9 @@ impl Default for Impairment {
 }
 
 /// An invalid setting. Its display text explains why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadSetting(String);
-
-impl fmt::Display for BadSetting {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadSetting {}
 
 /// The names of settings, as [`Impairment::set`] takes them.
 const NAMES: &str =

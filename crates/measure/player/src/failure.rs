@@ -3,32 +3,41 @@
 //! The code that does the I/O maps its own errors to these. Two questions decide what the player does next: does the failure concern the
 //! object or the server, and does another attempt in the same place make sense?
 
-use std::fmt;
-
 /// Why a request returned nothing playable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Failure {
     /// No connection: refused, unreachable, unknown name, or not accepted in time.
+    #[error("the server cannot be reached: is it running?")]
     Connect,
     /// The TLS handshake failed, or the certificate is not trusted.
+    #[error("the TLS handshake failed")]
     Tls,
     /// The connection was reset.
+    #[error("the connection was reset")]
     Reset,
     /// The server closed the connection before the response was complete.
+    #[error("the server closed the connection before the response was complete")]
     ClosedEarly,
     /// The server sent nothing for too long.
+    #[error("the server sent nothing for too long")]
     Silence,
     /// The server answered with this status instead of 200 or 206.
+    #[error("the server answered with status {0}")]
     Status(u16),
     /// The server sent other bytes than requested, such as the whole file.
+    #[error("the server ignored the requested byte range")]
     OtherRange,
     /// The body's length differs from the manifest's.
+    #[error("the response does not have the length that the manifest gives")]
     WrongLength,
     /// The response is not HTTP that this client understands.
+    #[error("the response is not HTTP that this client understands")]
     BadResponse,
     /// The manifest, playlist, index or steering answer cannot be read.
+    #[error("the document cannot be read")]
     Unreadable,
     /// This machine has no port or file left: a failure of the test, not of the server.
+    #[error("this machine has no free port or file left: use fewer viewers, or raise `ulimit -n`")]
     OwnLimit,
 }
 
@@ -86,30 +95,6 @@ impl Failure {
         }
     }
 }
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Connect => "the server cannot be reached: is it running?",
-            Self::Tls => "the TLS handshake failed",
-            Self::Reset => "the connection was reset",
-            Self::ClosedEarly => {
-                "the server closed the connection before the response was complete"
-            }
-            Self::Silence => "the server sent nothing for too long",
-            Self::Status(status) => return write!(f, "the server answered with status {status}"),
-            Self::OtherRange => "the server ignored the requested byte range",
-            Self::WrongLength => "the response does not have the length that the manifest gives",
-            Self::BadResponse => "the response is not HTTP that this client understands",
-            Self::Unreadable => "the document cannot be read",
-            Self::OwnLimit => {
-                "this machine has no free port or file left: use fewer viewers, or raise `ulimit -n`"
-            }
-        })
-    }
-}
-
-impl std::error::Error for Failure {}
 
 #[cfg(test)]
 mod tests {

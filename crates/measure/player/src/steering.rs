@@ -9,7 +9,6 @@ use crate::presentation::Format;
 use crate::url::Url;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::time::Duration;
 
 /// When to ask again if the answer does not say (section 7.2), or if there was none.
@@ -59,19 +58,25 @@ pub struct PathwayClone {
 }
 
 /// Why an answer cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SteeringError {
     /// Longer than 1 MiB.
+    #[error("the steering server's answer is longer than 1 MiB")]
     Long,
     /// Not a JSON object with members of the right types.
+    #[error("the steering server's answer is not a steering manifest")]
     Malformed,
     /// A version other than 1.
+    #[error("the steering server's answer has a version other than 1")]
     Version,
     /// No pathway, the same one twice, or an empty name.
+    #[error("the steering server's answer names no pathway, or one twice")]
     Priority,
     /// The address for the next request cannot be requested.
+    #[error("the steering server's answer has a RELOAD-URI that cannot be requested")]
     Reload,
     /// A clone of itself or of a later clone, or with too many members.
+    #[error("the steering server's answer has a pathway clone that cannot be made")]
     Clone,
 }
 
@@ -88,23 +93,6 @@ impl SteeringError {
         }
     }
 }
-
-impl fmt::Display for SteeringError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Long => "the steering server's answer is longer than 1 MiB",
-            Self::Malformed => "the steering server's answer is not a steering manifest",
-            Self::Version => "the steering server's answer has a version other than 1",
-            Self::Priority => "the steering server's answer names no pathway, or one twice",
-            Self::Reload => {
-                "the steering server's answer has a RELOAD-URI that cannot be requested"
-            }
-            Self::Clone => "the steering server's answer has a pathway clone that cannot be made",
-        })
-    }
-}
-
-impl std::error::Error for SteeringError {}
 
 /// The answer as written in JSON.
 #[derive(Deserialize)]

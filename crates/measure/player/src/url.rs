@@ -23,38 +23,27 @@ pub struct Url {
 }
 
 /// Why a URL cannot be requested.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
     /// Neither `http://` nor `https://`.
+    #[error("it does not begin with https:// or http://")]
     Scheme,
     /// No host, or one with a byte that no host contains.
+    #[error("it has no usable host")]
     Host,
     /// Not a number from 1 to 65535.
+    #[error("its port is not a number from 1 to 65535")]
     Port,
     /// `user:password@`: this client does not support it.
+    #[error("it has a user name, which this client cannot send")]
     Credentials,
     /// A space or a control character.
+    #[error("it has a space or a control character; write those as %20 and so on")]
     Character,
     /// Longer than 8 KiB.
+    #[error("it is longer than 8 KiB")]
     Long,
 }
-
-impl fmt::Display for UrlError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Scheme => "it does not begin with https:// or http://",
-            Self::Host => "it has no usable host",
-            Self::Port => "its port is not a number from 1 to 65535",
-            Self::Credentials => "it has a user name, which this client cannot send",
-            Self::Character => {
-                "it has a space or a control character; write those as %20 and so on"
-            }
-            Self::Long => "it is longer than 8 KiB",
-        })
-    }
-}
-
-impl std::error::Error for UrlError {}
 
 /// A parsed reference (RFC 3986 appendix B). The fragment is already removed: it never leaves the client.
 struct Parts<'a> {

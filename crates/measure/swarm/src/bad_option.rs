@@ -1,9 +1,8 @@
 //! An invalid option of a swarm.
 
-use std::fmt;
-
 /// The invalid text, and the expected form.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadOption(String);
 
 impl BadOption {
@@ -12,11 +11,3 @@ impl BadOption {
         Self(format!("{text:?} is not {wanted}"))
     }
 }
-
-impl fmt::Display for BadOption {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadOption {}

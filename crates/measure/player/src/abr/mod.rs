@@ -32,22 +32,13 @@ pub enum Rule {
 }
 
 /// An unknown rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown rule {text:?}: use throughput, bba, bola, or fixed:N (fixed:1 is the lowest bit rate)"
+)]
 pub struct RuleError {
     text: String,
 }
-
-impl fmt::Display for RuleError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { text } = self;
-        write!(
-            formatter,
-            "unknown rule {text:?}: use throughput, bba, bola, or fixed:N (fixed:1 is the lowest bit rate)"
-        )
-    }
-}
-
-impl std::error::Error for RuleError {}
 
 impl FromStr for Rule {
     type Err = RuleError;

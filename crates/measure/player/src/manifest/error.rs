@@ -1,30 +1,39 @@
 //! Why a manifest cannot be played.
 
 use super::{DOCUMENT_BYTES_MAX, SEGMENTS_MAX};
-use std::fmt;
 
 /// The problem with a manifest, a playlist or an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
     /// Longer than a manifest may be.
+    #[error("it is longer than {} MiB", DOCUMENT_BYTES_MAX >> 20)]
     TooLong,
     /// Not UTF-8.
+    #[error("it is not text")]
     NotText,
     /// Neither HLS nor DASH.
+    #[error("it is neither an HLS playlist nor a DASH manifest")]
     Neither,
     /// It violates its format; with details.
+    #[error("it is malformed: {0}")]
     Malformed(String),
     /// It uses a feature that is not supported.
+    #[error("{0} is not supported")]
     Unsupported(&'static str),
     /// No segments, or no renditions.
+    #[error("it lists nothing to play")]
     Empty,
     /// More segments than any film has.
+    #[error("it lists more than {SEGMENTS_MAX} segments")]
     TooMany,
     /// More of something than any title has; with its name.
+    #[error("it has more {0} than any title has")]
     Bound(&'static str),
     /// A byte range that is empty or overflows.
+    #[error("a byte range in it is empty or too large")]
     Range,
     /// A playlist that keeps leading to further playlists.
+    #[error("its playlist leads to further playlists")]
     TooDeep,
 }
 
@@ -45,24 +54,3 @@ impl ManifestError {
         }
     }
 }
-
-impl fmt::Display for ManifestError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => {
-                write!(f, "it is longer than {} MiB", DOCUMENT_BYTES_MAX >> 20)
-            }
-            Self::NotText => f.write_str("it is not text"),
-            Self::Neither => f.write_str("it is neither an HLS playlist nor a DASH manifest"),
-            Self::Malformed(how) => write!(f, "it is malformed: {how}"),
-            Self::Unsupported(what) => write!(f, "{what} is not supported"),
-            Self::Empty => f.write_str("it lists nothing to play"),
-            Self::TooMany => write!(f, "it lists more than {SEGMENTS_MAX} segments"),
-            Self::Bound(what) => write!(f, "it has more {what} than any title has"),
-            Self::Range => f.write_str("a byte range in it is empty or too large"),
-            Self::TooDeep => f.write_str("its playlist leads to further playlists"),
-        }
-    }
-}
-
-impl std::error::Error for ManifestError {}

@@ -5,7 +5,6 @@ use super::source_addresses::SourceAddresses;
 use crate::crowd::CrowdOptions;
 use load::{ClientOptions, Url};
 use player::PlayerOptions;
-use std::fmt;
 use std::time::Duration;
 
 /// More servers than this make no sense, because a player has to measure each.
@@ -68,13 +67,6 @@ impl LiveOptions {
 }
 
 /// Options that conflict. The display text explains why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct LiveOptionsError(&'static str);
-
-impl fmt::Display for LiveOptionsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for LiveOptionsError {}

@@ -1,7 +1,6 @@
 //! Further servers with the same titles. Each becomes a pathway, even if the manifest names none.
 
 use player::{Index, Pathway, Presentation, Reference, Segment, Segments, Source, Url};
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -13,16 +12,9 @@ pub struct Place {
 }
 
 /// The text does not name a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a server such as cdn2.example or 10.0.0.2:8443")]
 pub struct PlaceError;
-
-impl fmt::Display for PlaceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a server such as cdn2.example or 10.0.0.2:8443")
-    }
-}
-
-impl std::error::Error for PlaceError {}
 
 impl FromStr for Place {
     type Err = PlaceError;

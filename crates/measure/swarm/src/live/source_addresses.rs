@@ -1,6 +1,5 @@
 //! The addresses that viewers connect from.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -12,16 +11,9 @@ pub struct SourceAddresses {
 }
 
 /// The text is not a network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a network such as 127.1.0.0/16")]
 pub struct SourceAddressesError;
-
-impl fmt::Display for SourceAddressesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a network such as 127.1.0.0/16")
-    }
-}
-
-impl std::error::Error for SourceAddressesError {}
 
 impl SourceAddresses {
     /// The address of a viewer. Neighbours differ, and addresses repeat after as many viewers as there are addresses. The network's first

@@ -25,7 +25,6 @@ use server::Servers;
 use session::Session;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::fmt;
 use std::time::Duration;
 
 /// A run. `VirtualOptions::default()` is a hundred viewers on one server that never fails.
@@ -69,29 +68,20 @@ impl Default for VirtualOptions {
 }
 
 /// Why a run is not possible.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VirtualError {
     /// No server, fewer servers than pathways, or more than a player supports.
+    #[error(
+        "there are from 1 to 16 servers, and no more pathways than servers: see --servers and --pathways"
+    )]
     Servers,
     /// A fault names a server that does not exist.
+    #[error("a --fault names a server that does not exist: see --servers")]
     Fault,
     /// No title, no bit rate, or segments that are empty or more than a manifest may have.
+    #[error("a film needs bit rates in rising order and from 1 to 86400 segments")]
     Films,
 }
-
-impl fmt::Display for VirtualError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Servers => {
-                "there are from 1 to 16 servers, and no more pathways than servers: see --servers and --pathways"
-            }
-            Self::Fault => "a --fault names a server that does not exist: see --servers",
-            Self::Films => "a film needs bit rates in rising order and from 1 to 86400 segments",
-        })
-    }
-}
-
-impl std::error::Error for VirtualError {}
 
 /// A player's own bound on pathways.
 const SERVERS_MAX: usize = 16;
