@@ -1,12 +1,12 @@
 //! A value on the command line that is not of its kind.
 
 use ::load::Url;
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
 /// A value that is not of its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not {wanted}")]
 pub(crate) struct BadValue {
     text: String,
     wanted: &'static str,
@@ -48,14 +48,6 @@ pub(crate) fn port(text: &str) -> Result<NonZeroU16, BadValue> {
 pub(crate) fn copies(text: &str) -> Result<NonZeroU16, BadValue> {
     text.parse().map_err(|_| BadValue::new(text, "a number of copies, from 1 to 65535"))
 }
-
-impl fmt::Display for BadValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not {}", self.text, self.wanted)
-    }
-}
-
-impl std::error::Error for BadValue {}
 
 #[cfg(test)]
 mod tests {

@@ -12,7 +12,6 @@ use ingest::{Ladder, LadderError, is_language};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::HashSet;
-use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -258,42 +257,29 @@ impl Ingest {
 }
 
 /// Options that are invalid together or alone.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum UsageError {
     /// The segment length is out of bounds.
+    #[error("--segment-seconds must be between 0.5 and 20")]
     SegmentSeconds,
     /// An option for a single file was given with several.
+    #[error("--title and --subtitle are for a single FILE")]
     SeveralFiles,
     /// The library's folders cannot be served together.
+    #[error(transparent)]
     Folders(FoldersError),
     /// The folder for new titles is not one of the library's.
+    #[error("--into must be one of the folders that --library names")]
     IntoElsewhere,
     /// The ladder cannot be used.
+    #[error(transparent)]
     Ladder(LadderError),
     /// A title cannot have such a name.
+    #[error(transparent)]
     Title(NameError),
     /// Two files would become one title.
+    #[error("two files would become the title {:?}: ingest them one by one, with --title", .0.as_str())]
     TitleTwice(TitleName),
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::SegmentSeconds => f.write_str("--segment-seconds must be between 0.5 and 20"),
-            Self::SeveralFiles => f.write_str("--title and --subtitle are for a single FILE"),
-            Self::Folders(error) => error.fmt(f),
-            Self::IntoElsewhere => {
-                f.write_str("--into must be one of the folders that --library names")
-            }
-            Self::Ladder(error) => error.fmt(f),
-            Self::Title(error) => error.fmt(f),
-            Self::TitleTwice(title) => write!(
-                f,
-                "two files would become the title {:?}: ingest them one by one, with --title",
-                title.as_str()
-            ),
-        }
-    }
 }
 
 /// From here on, termination signals stop the ingest cleanly.

@@ -6,7 +6,6 @@ use ::load::{
     Verify, console,
 };
 use clap::{Args, ValueEnum};
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -248,26 +247,17 @@ pub(crate) fn cpus_allowed() -> usize {
 }
 
 /// Options that are invalid.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 enum UsageError {
     /// The list of URLs cannot be read.
+    #[error("cannot read {file}: {why}")]
     List { file: PathBuf, why: io::Error },
     /// One of its lines is not a URL.
+    #[error("{file}, line {number}, {line:?}: {why}")]
     Line { file: PathBuf, number: usize, line: String, why: UrlError },
     /// The options contradict each other.
+    #[error(transparent)]
     Options(OptionsError),
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::List { file, why } => write!(f, "cannot read {}: {why}", file.display()),
-            Self::Line { file, number, line, why } => {
-                write!(f, "{}, line {number}, {line:?}: {why}", file.display())
-            }
-            Self::Options(why) => why.fmt(f),
-        }
-    }
 }
 
 fn read_urls(file: &Path) -> Result<Vec<Url>, UsageError> {

@@ -5,7 +5,6 @@ use catalog::{encode_path, is_manifest};
 use clap::{ArgGroup, Args};
 use fullbore_http::LibraryPath;
 use std::ffi::OsStr;
-use std::fmt;
 use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -156,33 +155,20 @@ fn library_path(path: &Path) -> Result<PathBuf, UsageError> {
 }
 
 /// Why a URL cannot be signed.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum UsageError {
     /// The path is outside the scope.
+    #[error("{path} is not in {scope}")]
     OutOfScope { path: PathBuf, scope: PathBuf },
     /// No library can have such a path.
+    #[error("{:?} is not a path in a library: write it as it is in the library, such as films/a.mp4", .0.display().to_string())]
     NotInLibraries(PathBuf),
     /// The URL would have expired before it is used.
+    #[error("--expires is in the past: the URL would never work")]
     InThePast,
     /// A token cannot express the time.
+    #[error("--expires is too far in the future")]
     TooFar,
-}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::OutOfScope { path, scope } => {
-                write!(f, "{} is not in {}", path.display(), scope.display())
-            }
-            Self::NotInLibraries(path) => write!(
-                f,
-                "{:?} is not a path in a library: write it as it is in the library, such as films/a.mp4",
-                path.display().to_string()
-            ),
-            Self::InThePast => f.write_str("--expires is in the past: the URL would never work"),
-            Self::TooFar => f.write_str("--expires is too far in the future"),
-        }
-    }
 }
 
 /// The scope of `path`. For a manifest it is the title, as far as the path alone shows it ([`catalog::title_of`]), because the library may
