@@ -8,7 +8,7 @@ use clap::Args;
 use machine::ethtool::KernelEthtool;
 use machine::{KernelDiskLogs, KernelSocketLinks};
 use serde_json::Value;
-use server::access::{self, Lack, TriedFilm};
+use server::file_abilities::{self, Lack, TriedFilm};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,8 +54,8 @@ impl Doctor {
         let measured = self.measure.then(|| measured(&library, self.seconds)).transpose();
         let failed = measured.as_ref().err().map(|error| format!("cannot measure: {error}"));
         let measured = measured.unwrap_or_default();
-        let lacks = library.iter().flat_map(|folder| access::all_lacks(folder));
-        let tried = library.iter().flat_map(|folder| access::filesystems(folder));
+        let lacks = library.iter().flat_map(|folder| file_abilities::all_lacks(folder));
+        let tried = library.iter().flat_map(|folder| file_abilities::filesystems(folder));
         let diagnosis = examine(Evidence {
             root: Path::new("/"),
             ethtool: &KernelEthtool,
@@ -64,7 +64,7 @@ impl Doctor {
             node_rates: &measured.as_ref().map(node_rates).unwrap_or_default(),
             library: &library,
             filesystems: &tried.map(filesystem).collect::<Vec<_>>(),
-            ring_refused: access::ring_refused().map(|error| error.to_string()),
+            ring_refused: file_abilities::ring_refused().map(|error| error.to_string()),
             refused: lacks.map(refused).collect(),
         });
         if self.json {

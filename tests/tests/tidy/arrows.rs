@@ -32,13 +32,13 @@ const ARROWS: &str = "
     placement:      fleet_protocol steering
     steering:       fleet_protocol
     fleet_protocol: catalog
-    server:         acme catalog config delivery disk edge files frames helper_process http ingest live machine net qoe reactor silo_map tcp \
-                    telemetry tls token web
+    server:         acme catalog config delivery disk edge files frames helper_process http ingest live_figures machine net qoe reactor silo_map \
+                    tcp telemetry tls token web
     swarm:          load player reactor telemetry
     load:           machine net player reactor telemetry tls
     doctor:         machine
     silo_map:       config delivery machine net
-    live:           catalog net qoe reactor telemetry
+    live_figures:   catalog net qoe reactor telemetry
     config:         acme catalog delivery disk edge files http machine net tcp tls
     acme:           files helper_process http listener outbound
     edge:           helper_process http outbound s3

@@ -17,7 +17,7 @@ mod nic;
 pub mod own_files;
 mod path_pattern;
 mod places;
-mod reading;
+mod read_policy;
 mod signing;
 pub mod silos;
 mod sites;

@@ -6,12 +6,12 @@
 //! and must not be cached.
 
 use crate::accepting::Accepting;
-use crate::access::Lack;
 use crate::acme::{self, AcmeLink};
 use crate::admin_hosts::AdminHosts;
 use crate::crossings::{self, Paths};
 use crate::drain::Drain;
 use crate::edge::EdgeLink;
+use crate::file_abilities::Lack;
 use crate::folders::{AllFolders, Health};
 use crate::offload;
 use crate::page;
@@ -27,8 +27,8 @@ use fullbore_http::{
     Context, HttpDate, Method, PageBody, Parse, Part, Refusal, RefusedRequest, Reject, Request,
     RequestLimits, Resource, Response,
 };
-use live::audience::Audience;
-use live::{self, Live};
+use live_figures::audience::Audience;
+use live_figures::{self, Live};
 use net::{Admission, Socket};
 use qoe::Collector;
 use reactor::op::Incoming;
@@ -143,7 +143,7 @@ impl Admin {
         config: &Config,
         chosen: Chosen,
         started: Instant,
-        sources: live::Sources,
+        sources: live_figures::Sources,
     ) -> io::Result<Self> {
         let Chosen { offload, folders, silo_map, lacks, acme, reloads, edge, redirects } = chosen;
         let draining = AtomicBool::new(false);
@@ -231,17 +231,24 @@ async fn serve(
     listener: OwnedFd,
     redirect: Option<OwnedFd>,
     woken: Woken,
-    sources: live::Sources,
+    sources: live_figures::Sources,
 ) {
     let live = Live::new();
-    let constants = live::Constants {
+    let constants = live_figures::Constants {
         route: offload::route_name(state.offload, state.config.route),
         disk: format!("{:?}", state.config.disk).to_lowercase(),
         started: state.started,
     };
     let more = more_of(Arc::clone(&state));
     let (numbers, audiences) = (state.numbers.clone(), state.audiences.clone());
-    spawn(live::take_snapshots(Rc::clone(&live), numbers, audiences, sources, constants, more));
+    spawn(live_figures::take_snapshots(
+        Rc::clone(&live),
+        numbers,
+        audiences,
+        sources,
+        constants,
+        more,
+    ));
     let accepting = Accepting::new([Fd::from(listener)]);
     let of_redirects = Accepting::new(redirect.map(Fd::from));
     let admission = Admission::new(CONNECTIONS_MAX, 0);
@@ -347,7 +354,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<(
             }
             Ok(Some(Ok(request))) if is_for_events(&request) => {
                 drop(unanswered.take());
-                if live::stream(live, socket).await {
+                if live_figures::stream(live, socket).await {
                     return;
                 }
                 with_context(state, |context| {
@@ -568,7 +575,7 @@ fn metrics(state: &State, live: &Live) -> String {
     let mut out = Exposition::default();
     Totals::of(state.numbers.iter().map(AsRef::as_ref)).expose(&mut out);
     Paths::of(&state.silo_map, &state.numbers).expose(&mut out);
-    out.one(&RESIDENT_BYTES, live::resident_bytes());
+    out.one(&RESIDENT_BYTES, live_figures::resident_bytes());
     out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
     out.one(&LIBRARY_FOLDERS, state.folders.count());
     out.one(&LIBRARY_LOST, state.folders.lost());
@@ -605,7 +612,7 @@ fn status(state: &State, live: &Live) -> String {
         "draining": state.draining.load(Ordering::Relaxed),
         "library": state.folders.json(),
         "library_trouble": state.folders.health().trouble(),
-        "rss_bytes": live::resident_bytes(),
+        "rss_bytes": live_figures::resident_bytes(),
         "route": offload::route_name(state.offload, state.config.route),
         "reloads": state.reloads.json(),
         "acme": state.acme.as_ref().map(|acme| acme.json()),

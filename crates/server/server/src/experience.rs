@@ -5,7 +5,7 @@
 //! second the list is handed over, so that no request takes a lock. Only hashes of a session's name and of its address leave this module.
 
 use fullbore_http::{Field, Request};
-use live::audience::Audience;
+use live_figures::audience::Audience;
 use qoe::{Cmcd, Delivery, QoeReport, Salt};
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -2,9 +2,9 @@
 
 use crate::edge::LocalEdge;
 use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
-use crate::gate::Gate;
 use crate::hosts::Hosts;
 use crate::title_listing::TitleListing;
+use crate::token_gate::Gate;
 use config::Config;
 use disk::{Files, Inode};
 use fullbore_http::{Field, Request};

@@ -9,7 +9,7 @@ use crate::access_log::LogReopener;
 use crate::address_lists::AddressLists;
 use crate::control::Control;
 use crate::folders::AllFolders;
-use crate::opened::load_keys;
+use crate::open_privileged::load_keys;
 use crate::reloads::{ReloadComplaints, Reloaded};
 use config::Config;
 use config::own_files::OwnFiles;

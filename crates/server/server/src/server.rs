@@ -1,17 +1,17 @@
 //! Starts the workers, and stops them.
 
-use crate::access::{Access, Lack};
 use crate::access_log::AccessLog;
 use crate::acme::{AcmeLink, StartingAcme};
 use crate::admin::{self, Admin};
 use crate::edge::{EdgeLink, Starting};
+use crate::file_abilities::{Access, Lack};
 use crate::folders::LibraryFolders;
 use crate::hot_memory;
 use crate::ingress::Ingress;
 use crate::nic_watch;
 use crate::notify::notify;
 use crate::offload;
-use crate::opened::{self, Inputs, Opened};
+use crate::open_privileged::{self, Inputs, Opened};
 use crate::pins;
 use crate::redirect::Redirects;
 use crate::reloads::{ReloadComplaints, Reloads};
@@ -29,7 +29,7 @@ use catalog::Title;
 use config::{Config, Switch};
 use delivery::NicShares;
 use delivery::memory_budget::reserve_bytes;
-use live::audience::Audience;
+use live_figures::audience::Audience;
 use machine::{Headroom, MemoryLimit};
 use reactor::{RefusedNode, RingFeatures, take_refused_node};
 use signal_hook::consts::SIGHUP;
@@ -165,7 +165,7 @@ impl Server {
         socket: Option<&Path>,
         mut inherited: Option<Inherited>,
     ) -> Result<Self, StartError> {
-        opened::check_settings(&config)?;
+        open_privileged::check_settings(&config)?;
         let inherited_socket = inherited.as_mut().and_then(|inherited| inherited.socket.take());
         let (opened, inputs) = Opened::open(config, inherited)?;
         let Inputs { ingress, keys, lists, log_out, own_files, listeners, sources, edge, acme } =
@@ -236,7 +236,7 @@ impl Server {
     /// # Errors
     /// One line: what, and what to do about it.
     pub fn check(config: &Config) -> Result<(), StartError> {
-        opened::check(config)
+        open_privileged::check(config)
     }
 
     /// The address that it serves on, with the port that the kernel chose if it was 0.

@@ -14,7 +14,7 @@ use crate::worker::{Parts, Shared, Worker};
 use config::{Config, Switch};
 use disk::HotSet;
 use frames::BuffersInPlace;
-use live::audience::Audience;
+use live_figures::audience::Audience;
 use machine::{Machine, MemoryLimit, Node};
 use reactor::{
     Reactor, RefusedNode, RingFeatures, RingOptions, prefer_node, remote, take_refused_node,

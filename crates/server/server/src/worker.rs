@@ -3,25 +3,25 @@
 use crate::accepting::Accepting;
 use crate::access_log::AccessLog;
 use crate::address_lists::AddressLists;
-use crate::answering::Answering;
 use crate::buffers;
 use crate::control::Control;
 use crate::drain::Drain;
 use crate::edge::{EdgeLink, LocalEdge};
 use crate::experience::Experience;
 use crate::folders::AllFolders;
-use crate::gate::Gate;
 use crate::hot_memory::Keeper;
-use crate::introduction;
 use crate::libraries::Libraries;
 use crate::listen::unsent_bytes_min;
-use crate::moves::{Inboxes, Moves, Reason, Refused};
 use crate::offload;
 use crate::pins::{Pinner, Pins};
+use crate::proxy_header;
+use crate::response_settings::Answering;
 use crate::session::{self, MovingSession};
 use crate::silo::Place;
+use crate::silo_moves::{Inboxes, Moves, Reason, Refused};
 use crate::standby;
 use crate::title_listing::TitleListing;
+use crate::token_gate::Gate;
 use crate::warnings::Warnings;
 use config::{Config, Switch};
 use delivery::in_memory::InMemory;
@@ -32,7 +32,7 @@ use delivery::{
     Resources, TotalRate, ViewerTimeouts,
 };
 use disk::{File, Heat, Inode, LocalHotSet, Populator, Reader};
-use live::audience::Audience;
+use live_figures::audience::Audience;
 use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Permit, Prefixes, Socket};
 use qoe::Salt;
@@ -401,7 +401,7 @@ impl Worker {
         if self.entrance.proxies.contains(address) {
             return match self.admit(Admission::admit_unnamed) {
                 Ok((permit, handshake)) => {
-                    spawn(introduction::run(Rc::clone(self), socket, peer, permit, handshake));
+                    spawn(proxy_header::run(Rc::clone(self), socket, peer, permit, handshake));
                 }
                 Err(reason) => self.count_refused(reason),
             };

@@ -4,7 +4,7 @@
 //! are combined here.
 
 use super::{Folders, Health};
-use crate::access::Access;
+use crate::file_abilities::Access;
 use crate::start_error::StartError;
 use config::Config;
 use serde_json::Value;

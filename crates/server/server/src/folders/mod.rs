@@ -18,7 +18,7 @@ mod all;
 mod place;
 mod watch;
 
-use crate::access::Access;
+use crate::file_abilities::Access;
 use crate::start_error::StartError;
 pub(crate) use all::{AllFolders, LibraryFolders};
 use catalog::{Hidden, Holders, Title, is_held, list_held, on_one_disk};

@@ -1,7 +1,7 @@
 //! A thread per library folder, which waits for that folder's disk so that no other thread has to.
 
 use super::{Folder, Folders, LOOK_MAX, Trouble, lock};
-use crate::access::Access;
+use crate::file_abilities::Access;
 use catalog::{NAMES_MAX, RECORD};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;

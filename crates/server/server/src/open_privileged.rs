@@ -9,12 +9,12 @@ use crate::folders::AllFolders;
 use crate::hot_memory;
 use crate::ingress::{Ingress, Ingresses};
 use crate::listen::{bind_admin, bind_redirect, check_congestion_control};
-use crate::moves::{self, Inboxes};
 use crate::offload;
 use crate::pins::Pins;
 use crate::sandbox;
 use crate::server::tightest;
 use crate::silo::{self, Silo};
+use crate::silo_moves::{self, Inboxes};
 use crate::start_error::StartError;
 use crate::title_listing::TitleListing;
 use crate::upgrade::{Inherited, ListenerSet, PlainListener};
@@ -22,7 +22,7 @@ use crate::worker::Shared;
 use config::own_files::OwnFiles;
 use config::{Config, Route, Switch};
 use delivery::KernelOffload;
-use live;
+use live_figures;
 use machine::{Headroom, Machine, MemoryLimit, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
 use qoe::Salt;
@@ -80,7 +80,7 @@ pub(crate) struct Inputs {
     /// The listeners, for the next server.
     pub(crate) listeners: Arc<ListenerSet>,
     /// The dashboard's sources of figures about the machine.
-    pub(crate) sources: live::Sources,
+    pub(crate) sources: live_figures::Sources,
     /// The helper of a caching edge, if this is one.
     pub(crate) edge: Option<Starting>,
     /// The helper that gets certificates, if this server has one.
@@ -126,7 +126,7 @@ impl Opened {
         let listeners = Arc::new(listeners);
         // After the code that creates them: the self-signed certificate, the access log.
         let own_files = OwnFiles::of(&config);
-        let sources = live::Sources::open();
+        let sources = live_figures::Sources::open();
         let opened = Self {
             machine,
             folders,
@@ -376,7 +376,7 @@ fn check_memory(
 
 /// The workers' inboxes for offered connections; none if connections stay where they arrived.
 fn make_inboxes(map: &SiloMap, workers: usize) -> Result<Option<Inboxes>, StartError> {
-    let made = map.is_by_disk().then(|| moves::inboxes(workers)).transpose();
+    let made = map.is_by_disk().then(|| silo_moves::inboxes(workers)).transpose();
     made.map_err(StartError::NoDescriptors)
 }
 
