@@ -3,7 +3,7 @@
 //! A session passes the bytes it has read to [`parse`] and gets a [`Request`]. It looks up the file that
 //! [`Request::resource`] names, passes an [`Entity`] to [`respond`], and gets a [`Response`]: a finished head, and the
 //! parts of the body as byte ranges of that file, which this crate never reads. [`refuse`] and [`options`] answer
-//! everything else. [`BodyDrain`] reads past a request body.
+//! everything else. [`BodyDrain`] reads past a request body. [`ResponseHead`] is for the clients: the head of another server's response.
 //!
 //! Refused, always with a typed reason that can label a counter ([`Reject`], [`PathEscape`]): folded header lines, bare
 //! CR or LF, NUL, space before a colon, ambiguous framing, missing or doubled Host, heads over their limits, and every
@@ -31,6 +31,7 @@ mod range;
 mod refuse;
 mod request;
 mod response;
+mod response_head;
 mod secure;
 mod target;
 mod version;
@@ -48,5 +49,6 @@ pub use plan::{Entity, respond};
 pub use refuse::{RefusedRequest, looks_like_http, options, refuse, refuse_because};
 pub use request::{Method, Parse, Request, Version, parse};
 pub use response::{Context, Cors, Part, Response};
+pub use response_head::{ResponseFault, ResponseHead};
 pub use secure::{secure_place, send_on, whole_answer};
 pub use target::{LibraryPath, PathEscape, Resource, percent_decoded};

@@ -306,7 +306,7 @@ fn build(
 }
 
 /// `httparse` accepts a bare LF as a line end. No early exit: a head is short, and the loop vectorises this way.
-fn has_bare_line_feed(head: &[u8]) -> bool {
+pub(crate) fn has_bare_line_feed(head: &[u8]) -> bool {
     head.windows(2).fold(false, |found, pair| found | ((pair[1] == b'\n') & (pair[0] != b'\r')))
 }
 
@@ -320,8 +320,8 @@ fn check_host(headers: &[Header<'_>], version: Version) -> Result<(), Reject> {
     }
 }
 
-/// RFC 9112 section 9.3: 1.1 persists unless the client asks to close, 1.0 closes unless it asks to keep alive.
-fn keep_alive(headers: &[Header<'_>], version: Version) -> bool {
+/// RFC 9112 section 9.3: 1.1 persists unless the peer asks to close, 1.0 closes unless it asks to keep alive.
+pub(crate) fn keep_alive(headers: &[Header<'_>], version: Version) -> bool {
     let says = |option: &[u8]| {
         elements(headers, "connection").any(|element| element.eq_ignore_ascii_case(option))
     };

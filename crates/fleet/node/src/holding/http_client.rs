@@ -7,12 +7,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use catalog::{FileRecord, NODE_USER_AGENT};
+use fullbore_http::ResponseHead;
 use tls::client::{ClientOptions, ClientTls, Trust};
 use token::COPY_HEADER;
 
 use super::block_file::BlockBuffer;
 use super::error::HoldingError;
-use super::http_head::{HEAD_BYTES_MAX, Head, Unfit, Wanted};
+use super::http_head::{self, HEAD_BYTES_MAX, Unfit, Wanted};
 use super::lock;
 use super::origin::Origin;
 use super::sources::PeerFault;
@@ -47,7 +48,7 @@ impl HttpClient {
     ) -> Result<(), PeerFault> {
         let deadline = Deadline::after(BLOCK_MAX);
         let request = request(base, asked, wanted);
-        let ask = |mut wire: Wire| -> Result<(Wire, Head), PeerFault> {
+        let ask = |mut wire: Wire| -> Result<(Wire, ResponseHead), PeerFault> {
             wire.send(request.as_bytes())?;
             let head = read_head(&mut wire, deadline)?;
             Ok((wire, head))
@@ -57,9 +58,9 @@ impl HttpClient {
             None | Some(Err(PeerFault::Reset)) => ask(self.connect(base, deadline)?)?,
             Some(asked) => asked?,
         };
-        let length = head.check(wanted)?;
+        let length = http_head::check(&head, wanted)?;
         wire.fill(into.of(length), deadline)?;
-        if head.is_last {
+        if head.closes {
             return Ok(());
         }
         if !wire.is_drained() {
@@ -183,20 +184,18 @@ impl From<Unfit> for PeerFault {
 }
 
 /// Reads a response head. Bytes after it stay on the wire.
-fn read_head(wire: &mut Wire, deadline: Deadline) -> Result<Head, PeerFault> {
+fn read_head(wire: &mut Wire, deadline: Deadline) -> Result<ResponseHead, PeerFault> {
     let mut head = Vec::new();
+    // A head that fills its bound without an end is refused, so there is always room.
     loop {
         let seen = head.len();
         let next = wire.next(deadline)?;
         head.extend_from_slice(&next[..next.len().min(HEAD_BYTES_MAX - seen)]);
-        if let Some(end) = Head::end(&head, seen) {
-            wire.take(end - seen);
-            return Head::parse(&head[..end]).ok_or(PeerFault::Status);
+        if let Some((found, length)) = http_head::parse(&head)? {
+            wire.take(length - seen);
+            return Ok(found);
         }
         wire.take(head.len() - seen);
-        if head.len() == HEAD_BYTES_MAX {
-            return Err(PeerFault::Status);
-        }
     }
 }
 

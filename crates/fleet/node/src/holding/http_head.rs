@@ -1,8 +1,9 @@
-//! Parses the head of a response to the agent. It accepts little: HTTP/1.1, a length, and exactly the requested part.
+//! Checks the head of a response to the agent. It accepts little: HTTP/1.1, a length, and exactly the requested part.
+
+use fullbore_http::{ResponseHead, Version};
 
 /// No node sends a longer one, and web servers refuse longer ones from clients.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
-const END: &[u8] = b"\r\n\r\n";
 
 /// A part of a file, or all of one whose length is not known.
 pub(crate) enum Wanted {
@@ -21,72 +22,33 @@ pub(crate) enum Unfit {
     Length,
 }
 
-/// The fields that matter.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Head {
-    status: u16,
-    /// The body's length.
-    length: Option<u64>,
-    /// `Content-Range`.
-    part: Option<String>,
-    /// The server closes the connection after the response.
-    pub(crate) is_last: bool,
+/// Parses the head at the front of `bytes`. Returns it with its length; `None` if more bytes are needed.
+///
+/// # Errors
+/// [`Unfit::Status`] if it is not a valid head of HTTP/1.1, or its body has a coding.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, Unfit> {
+    let parsed = ResponseHead::parse(bytes, HEAD_BYTES_MAX).map_err(|_| Unfit::Status)?;
+    let is_coded = |head: &ResponseHead| head.is_chunked || head.is_content_coded;
+    match parsed {
+        Some((head, _)) if head.version != Version::Http11 || is_coded(&head) => Err(Unfit::Status),
+        parsed => Ok(parsed),
+    }
 }
 
-impl Head {
-    /// Where the head at the beginning of `bytes` ends, if it is complete. The first `seen` bytes do not contain its end.
-    pub(crate) fn end(bytes: &[u8], seen: usize) -> Option<usize> {
-        let from = seen.saturating_sub(END.len() - 1);
-        let at = bytes[from..].windows(END.len()).position(|four| four == END)?;
-        Some(from + at + END.len())
-    }
-
-    /// Parses a complete head; `None` if it is not acceptable.
-    pub(crate) fn parse(head: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(head).ok()?;
-        let mut lines = text.split("\r\n");
-        let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.split(' ').next()?;
-        let status = Some(status).filter(|status| status.len() == 3)?.parse().ok()?;
-        let mut own = Self { status, length: None, part: None, is_last: false };
-        for line in lines.filter(|line| !line.is_empty()) {
-            let (name, value) = line.split_once(':')?;
-            let value = value.trim();
-            let is = |known: &str| name.eq_ignore_ascii_case(known);
-            if is("transfer-encoding") || is("content-encoding") {
-                return None;
-            } else if is("content-length") {
-                let is_number = value.bytes().all(|byte| byte.is_ascii_digit());
-                let length = Some(value).filter(|_| is_number)?.parse().ok()?;
-                // Two different lengths: the end of the body is ambiguous.
-                if own.length.replace(length).is_some_and(|before| before != length) {
-                    return None;
-                }
-            } else if is("connection") {
-                own.is_last |= value.eq_ignore_ascii_case("close");
-            } else if is("content-range") && own.part.replace(value.to_owned()).is_some() {
-                return None;
-            }
+/// The length of the body, if this response matches the request.
+pub(crate) fn check(head: &ResponseHead, wanted: &Wanted) -> Result<usize, Unfit> {
+    let length = head.content_length.and_then(|length| usize::try_from(length).ok());
+    match *wanted {
+        _ if (300..400).contains(&head.status) => Err(Unfit::Redirected),
+        Wanted::All { bytes_max } if head.status == 200 => {
+            length.filter(|length| *length <= bytes_max).ok_or(Unfit::Length)
         }
-        Some(own)
-    }
-
-    /// The length of the body, if this response matches the request.
-    pub(crate) fn check(&self, wanted: &Wanted) -> Result<usize, Unfit> {
-        if (300..400).contains(&self.status) {
-            return Err(Unfit::Redirected);
+        Wanted::Part { from, count, of } if head.status == 206 => {
+            let part = (from..from + count as u64, Some(of));
+            let is_it = head.content_range.as_ref() == Some(&part);
+            length.filter(|length| is_it && *length == count).ok_or(Unfit::Length)
         }
-        let length = self.length.and_then(|length| usize::try_from(length).ok());
-        match *wanted {
-            Wanted::All { bytes_max } if self.status == 200 => {
-                length.filter(|length| *length <= bytes_max).ok_or(Unfit::Length)
-            }
-            Wanted::Part { from, count, of } if self.status == 206 => {
-                let said = format!("bytes {from}-{}/{of}", from + count as u64 - 1);
-                let is_it = self.part.as_deref() == Some(&said);
-                length.filter(|length| is_it && *length == count).ok_or(Unfit::Length)
-            }
-            _ => Err(Unfit::Status),
-        }
+        _ => Err(Unfit::Status),
     }
 }
 
@@ -96,7 +58,8 @@ mod tests {
 
     fn checked(head: &str, wanted: &Wanted) -> Result<usize, Unfit> {
         let head = format!("{head}\r\n\r\n");
-        Head::parse(head.as_bytes()).ok_or(Unfit::Status)?.check(wanted)
+        let (head, _) = parse(head.as_bytes())?.expect("it is complete");
+        check(&head, wanted)
     }
 
     #[test]

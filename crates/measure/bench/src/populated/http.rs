@@ -4,6 +4,7 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 
+use fullbore_http::ResponseHead;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -46,18 +47,20 @@ pub(super) async fn exchange(
     stream.write_all(request).await?;
     stream.flush().await?;
     let mut read = Vec::with_capacity(1024);
-    let head_bytes = loop {
+    let (head, head_bytes) = loop {
         if stream.read_buf(&mut read).await? == 0 {
             return Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"));
         }
-        if let Some(at) = read.windows(4).position(|four| four == b"\r\n\r\n") {
-            break at + 4;
-        }
-        if read.len() > HEAD_BYTES_MAX {
-            return Err(invalid("the head of its answer does not end"));
+        let parsed = ResponseHead::parse(&read, HEAD_BYTES_MAX);
+        let parsed = parsed.map_err(|fault| invalid(format!("its answer is unusable: {fault}")))?;
+        if let Some(found) = parsed {
+            break found;
         }
     };
-    let (status, length) = head(&String::from_utf8_lossy(&read[..head_bytes]))?;
+    let status = head.status;
+    let length = head.content_length.or((status == 204).then_some(0));
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    let length = length.ok_or_else(|| invalid("its answer has no length"))?;
     let mut body = read.split_off(head_bytes);
     let missing = length.checked_sub(body.len());
     let missing = missing.ok_or_else(|| invalid("its answer is longer than its Content-Length"))?;
@@ -67,22 +70,6 @@ pub(super) async fn exchange(
         return Err(io::Error::new(ErrorKind::UnexpectedEof, "its answer is cut off"));
     }
     Ok(HttpAnswer { status, bytes: (head_bytes + body.len()) as u64, body })
-}
-
-/// Status, and length of the body.
-fn head(text: &str) -> io::Result<(u16, usize)> {
-    let mut lines = text.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
-    let status = status.ok_or_else(|| invalid("its answer has no status"))?;
-    let length = lines.find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok()).flatten()
-    });
-    match (status, length) {
-        (204, None) => Ok((status, 0)),
-        (_, Some(length)) => Ok((status, length)),
-        (_, None) => Err(invalid("its answer has no length")),
-    }
 }
 
 /// Requests one path on a new connection.
