@@ -147,6 +147,8 @@ impl SecureRandom for NotRandom {
     }
 }
 
+/// Accepts every certificate and every signature, unlike `tls::danger::AcceptAnyCertificate`: a client whose hello was edited on the way goes on with
+/// its handshake, although the server has signed other values than the client's.
 #[derive(Debug)]
 struct Trusting;
 

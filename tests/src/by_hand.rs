@@ -11,7 +11,7 @@ use tls::client::{
 /// # Panics
 /// If the handshake fails, or the server hangs up.
 pub fn shake_hands(stream: &mut TcpStream) -> (ClientEstablished, Vec<u8>) {
-    let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
+    let options = ClientOptions { trust: Trust::AnyCertificate, ..ClientOptions::default() };
     let tls = ClientTls::load(&options).unwrap();
     let mut handshake = ClientHandshake::new(&tls, "localhost").unwrap();
     let (mut input, mut output, mut chunk) = (Vec::new(), Vec::new(), [0; 4096]);

@@ -3,20 +3,18 @@
 //! They still check the server's signatures, so the server must have the key of its certificate.
 
 use rustls::client::WantsClientCert;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{
-    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs as provider, verify_tls12_signature,
-    verify_tls13_signature,
-};
+use rustls::client::danger::ServerCertVerified;
+use rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, ConfigBuilder, DigitallySignedStruct, Error,
-    NamedGroup, SignatureScheme, SupportedCipherSuite,
+    CertificateError, ClientConfig, ClientConnection, ConfigBuilder, Error, NamedGroup,
+    SupportedCipherSuite,
 };
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use tls::danger::{self, AcceptAnyCertificate, CertificateRule, Shown};
 
 /// A client's offer.
 #[derive(Clone, Debug)]
@@ -85,9 +83,10 @@ impl Offer {
             kx_groups: all.filter(|group| self.groups.contains(&group.name())).collect(),
             ..provider::default_provider()
         };
-        let verifier = AnyCertificate {
-            accept: self.accept_certificate,
-            algorithms: provider.signature_verification_algorithms,
+        let verifier = if self.accept_certificate {
+            danger::verifier(AcceptAnyCertificate, &provider)
+        } else {
+            danger::verifier(RefuseAnyCertificate, &provider)
         };
         let has = |tls13: bool| self.suites.iter().any(|suite| suite.tls13().is_some() == tls13);
         let versions = [(true, &rustls::version::TLS13), (false, &rustls::version::TLS12)];
@@ -97,7 +96,7 @@ impl Offer {
             .with_protocol_versions(&versions)
             .expect("something is offered")
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(verifier))
+            .with_custom_certificate_verifier(verifier)
     }
 }
 
@@ -151,48 +150,12 @@ pub fn received(client: &mut ClientConnection) -> Vec<u8> {
     plaintext
 }
 
-/// Accepts every certificate, or none.
+/// Accepts no certificate.
 #[derive(Debug)]
-struct AnyCertificate {
-    accept: bool,
-    algorithms: WebPkiSupportedAlgorithms,
-}
+struct RefuseAnyCertificate;
 
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        if self.accept {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+impl CertificateRule for RefuseAnyCertificate {
+    fn check(&self, _shown: &Shown<'_>) -> Result<ServerCertVerified, Error> {
+        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer))
     }
 }

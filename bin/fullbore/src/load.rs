@@ -230,7 +230,7 @@ impl Load {
 
     fn trust(&self) -> Trust {
         match &self.ca {
-            _ if self.insecure => Trust::Anyone,
+            _ if self.insecure => Trust::AnyCertificate,
             Some(path) => Trust::File(path.clone()),
             None => Trust::System,
         }

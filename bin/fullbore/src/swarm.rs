@@ -202,7 +202,7 @@ impl Swarm {
 
     fn trust(&self) -> Trust {
         match &self.ca {
-            _ if self.insecure => Trust::Anyone,
+            _ if self.insecure => Trust::AnyCertificate,
             Some(path) => Trust::File(path.clone()),
             None => Trust::System,
         }

@@ -24,10 +24,10 @@ const ARROWS: &str = "
     bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering store swarm \
                     tcp telemetry tls
     gateway:        catalog files fleet_protocol identity listener placement s3 steering store telemetry tls token viewer_api web
-    node:           catalog files fleet_protocol identity listener machine s3 steering tls token viewer_api
+    node:           catalog files fleet_protocol http identity listener machine s3 steering tls token viewer_api
     store:          catalog files fleet_protocol identity outbound placement s3
     viewer_api:     catalog fleet_protocol steering token
-    identity:       files fleet_protocol listener
+    identity:       files fleet_protocol listener tls
     simulation:     fleet_protocol placement steering
     placement:      fleet_protocol steering
     steering:       fleet_protocol
@@ -35,7 +35,7 @@ const ARROWS: &str = "
     server:         acme catalog config delivery disk edge files frames helper_process http ingest live_figures machine net qoe reactor silo_map \
                     tcp telemetry tls token web
     swarm:          load player reactor telemetry
-    load:           machine net player reactor telemetry tls
+    load:           http machine net player reactor telemetry tls
     doctor:         machine
     silo_map:       config delivery machine net
     live_figures:   catalog net qoe reactor telemetry

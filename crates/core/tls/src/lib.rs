@@ -13,13 +13,14 @@
 //! rustls.
 //!
 //! Refused by design: 0-RTT, renegotiation, compression, client certificates, CBC. No rustls type is part of this interface, except in
-//! [`Certificates`] and [`client_config`], for programs that leave TLS to rustls.
+//! [`Certificates`], [`client_config`] and [`danger`], for programs that leave TLS to rustls.
 
 #![forbid(unsafe_code)]
 
 mod beside;
 pub mod client;
 mod config;
+pub mod danger;
 mod early_data;
 mod error;
 mod handshake;

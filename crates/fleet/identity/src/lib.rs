@@ -25,6 +25,7 @@ mod tls;
 mod trust;
 mod viewer_certificate;
 
+pub use crate::tls::{GatewayTls, client_config, guest_config, joining_config};
 pub use acceptor::{AcceptBounds, Acceptor, Caller};
 pub use authority::{Authority, AuthorityError, GatewayPair, Issued, NODE_LIFETIME};
 pub use certificate::{BadCertificate, NodeCertificate};
@@ -36,7 +37,6 @@ pub use reason::RefusalReason;
 pub use refusals::RefusalLog;
 pub use request::{BadSigningRequest, NodeKey, SigningRequest};
 pub use serial::Serial;
-pub use tls::{GatewayTls, client_config, guest_config, joining_config};
 pub use viewer_certificate::{
     BadViewerCertificate, ViewerKey, check_viewer_chain, check_viewer_request, has_private_key,
 };

@@ -12,6 +12,7 @@ use rustls::server::{
 };
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, Error, RootCertStore, ServerConfig, version};
+use tls::danger::verifier;
 
 use crate::trust::{GatewaysByFingerprint, GatewaysOf};
 use crate::{Authority, AuthorityError, Credentials, OperatorAuthority, now_unix_seconds};
@@ -146,11 +147,11 @@ pub fn guest_config(
 /// # Errors
 /// If the certificate and the key do not match.
 pub fn client_config(credentials: &Credentials) -> Result<ClientConfig, Error> {
-    let verifier = GatewaysOf::new(credentials.authority(), &provider())?;
+    let rule = GatewaysOf::new(credentials.authority(), &provider())?;
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(verifier(rule, &provider()))
         .with_client_auth_cert(
             vec![credentials.certificate_der().clone()],
             credentials.key_der(),
@@ -164,11 +165,11 @@ pub fn client_config(credentials: &Credentials) -> Result<ClientConfig, Error> {
 /// # Errors
 /// None with this provider.
 pub fn joining_config(fingerprint: Digest) -> Result<ClientConfig, Error> {
-    let verifier = GatewaysByFingerprint { fingerprint, provider: provider() };
+    let rule = GatewaysByFingerprint { fingerprint, provider: provider() };
     let mut config = ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(verifier(rule, &provider()))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)

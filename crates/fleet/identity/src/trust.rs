@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use fleet_protocol::Digest;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
-};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{CertificateError, Error, OtherError, RootCertStore};
+use tls::danger::{CertificateRule, Shown};
 
 /// A name in the certificates of all gateways. `.internal` is reserved for private use, so no public host has it.
 pub(crate) const GATEWAY: &str = "gateway.fullbore.internal";
@@ -54,86 +53,21 @@ fn gateway_name() -> ServerName<'static> {
     ServerName::try_from(GATEWAY).expect("it is a name")
 }
 
-impl ServerCertVerifier for GatewaysOf {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _dialled: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl CertificateRule for GatewaysOf {
+    fn check(&self, shown: &Shown<'_>) -> Result<ServerCertVerified, Error> {
+        let Shown { end_entity, intermediates, ocsp, now } = *shown;
         let name = gateway_name();
         self.authority.verify_server_cert(end_entity, intermediates, &name, ocsp, now)
     }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authority.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.authority.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.authority.supported_verify_schemes()
-    }
 }
 
-impl ServerCertVerifier for GatewaysByFingerprint {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        dialled: &ServerName<'_>,
-        ocsp: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
+impl CertificateRule for GatewaysByFingerprint {
+    fn check(&self, shown: &Shown<'_>) -> Result<ServerCertVerified, Error> {
         let is_ours = |sent: &&CertificateDer<'_>| Digest::of(sent) == self.fingerprint;
-        let authority = intermediates.iter().find(is_ours).ok_or_else(|| {
+        let authority = shown.intermediates.iter().find(is_ours).ok_or_else(|| {
             let other = OtherError(Arc::new(OtherFleet));
             Error::InvalidCertificate(CertificateError::Other(other))
         })?;
-        GatewaysOf::new(authority, &self.provider)?.verify_server_cert(
-            end_entity,
-            intermediates,
-            dialled,
-            ocsp,
-            now,
-        )
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        GatewaysOf::new(authority, &self.provider)?.check(shown)
     }
 }

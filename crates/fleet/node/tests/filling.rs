@@ -251,7 +251,7 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
     let server = Launch::of(&origin.origin()).config(&config).start();
     let peers = Peers::real(server.address);
     let strangers = certificate(origin.root(), "strangers", "ec").cert;
-    for trust in [Trust::Anyone, Trust::File(strangers)] {
+    for trust in [Trust::AnyCertificate, Trust::File(strangers)] {
         let folders = Folders::default();
         let mut options = folders.options();
         options.trust = trust.clone();
@@ -262,7 +262,7 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
         until("the title to arrive", || one.holds(&title));
         assert_eq!(fs::read(folders.film("films/a film")).unwrap(), film(13));
         let counts = counts(&one);
-        if trust == Trust::Anyone {
+        if trust == Trust::AnyCertificate {
             assert!(counts.cluster_bytes > title.bytes && counts.refused.is_empty(), "{counts:?}");
         } else {
             assert_eq!(counts.refused.get(&PeerFault::Unreachable), Some(&1), "{counts:?}");
@@ -277,7 +277,8 @@ fn a_title_comes_over_tls_from_a_real_node_that_changes_its_keys_and_from_none_t
     assert!(status.contains("\"titles\"") && !status.contains("films/a film"), "{status}");
     // A node without keys, such as one of an older release, gets the title as well, and counts as a viewer.
     let folders = Folders::default();
-    let one = folders.open_with(HoldingOptions { trust: Trust::Anyone, ..folders.options() });
+    let one =
+        folders.open_with(HoldingOptions { trust: Trust::AnyCertificate, ..folders.options() });
     let one = one.start();
     one.replicator.note_fleet(peers.fleet(&title));
     one.desire(&[&title], &[]);

@@ -17,8 +17,11 @@ use tls::client::Trust;
 /// A box that may copy from `allowed`, with `title` published from the origin `root`.
 fn box_with(folders: &Folders, title: &PublishedTitle, root: &str, allowed: &[&str]) -> Box {
     let origins = allowed.iter().map(|text| text.parse::<OriginRoot>().unwrap()).collect();
-    let one =
-        folders.open_with(HoldingOptions { origins, trust: Trust::Anyone, ..folders.options() });
+    let one = folders.open_with(HoldingOptions {
+        origins,
+        trust: Trust::AnyCertificate,
+        ..folders.options()
+    });
     let one = one.start();
     one.desire(&[&PublishedTitle { origin: root.to_owned(), ..title.clone() }], &[]);
     one

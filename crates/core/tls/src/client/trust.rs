@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
+use crate::danger::{self, AcceptAnyCertificate};
 use crate::error::TlsConfigError;
 
 /// Where distributions keep their trusted issuers: Debian and its derivatives, Fedora and its derivatives, Alpine.
@@ -33,7 +33,7 @@ pub enum Trust {
     /// Only the certificates in a PEM file. A self-signed server's own certificate works.
     File(PathBuf),
     /// Any certificate. The connection is encrypted, but the server is not authenticated: for your own servers, under test.
-    Anyone,
+    AnyCertificate,
 }
 
 /// Makes the verifier for certificates.
@@ -42,10 +42,9 @@ pub(crate) fn verifier(
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
     let roots = match trust {
-        Trust::Anyone => {
-            let algorithms = provider.signature_verification_algorithms;
-            return Ok(Arc::new(Anyone { algorithms }));
-        }
+        // It still checks that the server has the key of the certificate it shows, so a handshake costs a client the same as any other, except for
+        // the chain.
+        Trust::AnyCertificate => return Ok(danger::verifier(AcceptAnyCertificate, provider)),
         Trust::File(path) => roots(path, ADVICE_FILE)?,
         Trust::System => roots(&system_file()?, ADVICE_SYSTEM)?,
     };
@@ -84,46 +83,4 @@ fn roots(path: &Path, advice: &'static str) -> Result<RootCertStore, TlsConfigEr
         return Err(TlsConfigError::at(path, "holds no usable certificate", advice));
     }
     Ok(roots)
-}
-
-/// Accepts every certificate. It still checks that the server has the key of the certificate it shows, so a handshake
-/// costs a client the same as any other, except for the chain.
-#[derive(Debug)]
-struct Anyone {
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for Anyone {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
 }

@@ -19,7 +19,7 @@ struct Ends {
 }
 
 fn options() -> ClientOptions {
-    ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() }
+    ClientOptions { trust: Trust::AnyCertificate, ..ClientOptions::default() }
 }
 
 /// Does a handshake, with each flight cut into pieces of `chunk` bytes.

@@ -103,7 +103,7 @@ impl Stage {
             ramp: Duration::from_secs_f64(ramp_seconds),
             // Pin one version and one cipher, so that results do not depend on what this machine prefers.
             tls: ClientOptions {
-                trust: Trust::Anyone,
+                trust: Trust::AnyCertificate,
                 versions: TlsVersions::Tls13,
                 suites: vec![Suite::Aes128Gcm],
                 ..ClientOptions::default()

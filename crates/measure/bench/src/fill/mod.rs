@@ -91,7 +91,7 @@ impl WatchedBox {
             viewer_keys: String::new(),
             origins: Vec::new(),
             // The other server has only just made its certificate, so there is no authority to check it against.
-            trust: Trust::Anyone,
+            trust: Trust::AnyCertificate,
             host: "127.0.0.1".to_owned(),
             program: std::env::current_exe()?,
             serve_flags: flags.split(' ').map(str::to_owned).collect(),

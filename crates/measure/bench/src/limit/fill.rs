@@ -45,7 +45,7 @@ impl EmptyBox {
             clock: wall_clock,
             origins: Vec::new(),
             // The server has only just made its certificate.
-            trust: Trust::Anyone,
+            trust: Trust::AnyCertificate,
         });
         let replicator = Arc::new(replicator?);
         let own = Self { threads: replicator.start()?, replicator };

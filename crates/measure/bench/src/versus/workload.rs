@@ -222,7 +222,7 @@ impl Workload {
 /// made, so its names do not matter.
 pub(crate) fn client_options() -> ClientOptions {
     ClientOptions {
-        trust: Trust::Anyone,
+        trust: Trust::AnyCertificate,
         versions: TlsVersions::Tls13,
         suites: vec![Suite::Aes128Gcm],
         groups: vec![Group::X25519],

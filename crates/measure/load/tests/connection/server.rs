@@ -111,7 +111,8 @@ pub(crate) fn secure(config: &Arc<ServerConfig>, stream: TcpStream) -> Secured {
 }
 
 pub(crate) fn anyone() -> ClientTls {
-    ClientTls::load(&ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() }).unwrap()
+    ClientTls::load(&ClientOptions { trust: Trust::AnyCertificate, ..ClientOptions::default() })
+        .unwrap()
 }
 
 pub(crate) fn endpoint(address: SocketAddr, tls: Option<ClientTls>) -> ServerEndpoint {

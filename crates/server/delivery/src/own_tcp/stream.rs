@@ -211,7 +211,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let options = TlsOptions { versions: TlsVersions::Tls13, ..TlsOptions::new(state.path()) };
         let mut server = Handshake::new(&TlsContext::load(options).unwrap()).unwrap();
-        let options = ClientOptions { trust: Trust::Anyone, ..ClientOptions::default() };
+        let options = ClientOptions { trust: Trust::AnyCertificate, ..ClientOptions::default() };
         let tls = ClientTls::load(&options).unwrap();
         let mut client = ClientHandshake::new(&tls, "localhost").unwrap();
         let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
