@@ -44,7 +44,7 @@ const ARROWS: &str = "
     edge:           helper_process http outbound s3
     publish:        catalog files http s3
     delivery:       disk frames http machine net reactor tcp telemetry tls
-    frames:         reactor tcp
+    frames:         machine reactor tcp
     disk:           reactor
     tls:            files
     net:            reactor

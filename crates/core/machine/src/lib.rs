@@ -1,10 +1,10 @@
 //! The machine's properties that matter for serving: CPUs, caches, memory, kernel, limits, and the nodes of disks and network cards.
 //!
 //! Nearly all of it is read from the text files of `/proc` and `/sys`, below a root that tests can move; the settings of network
-//! cards ([`ethtool`]) and the route of connections ([`TlsNics`]) are queried over netlink. Nothing is measured,
-//! and only [`raise_nofile`], [`reserve_files`], [`forbid_core_dumps`] and [`allow_core_dumps`] change anything. A file that
-//! is missing or cannot be parsed makes that one answer `None` (or the modest value its field names), never an error: a
-//! server can start without knowing the size of its caches.
+//! cards ([`ethtool`]) and the route of connections ([`TlsNics`]) are queried over [`netlink`]. Nothing is measured,
+//! and only [`raise_nofile`], [`reserve_files`], [`forbid_core_dumps`], [`allow_core_dumps`] and [`netlink::Netlink::change`] change
+//! anything. A file that is missing or cannot be parsed makes that one answer `None` (or the modest value its field names), never an
+//! error: a server can start without knowing the size of its caches.
 //!
 //! Read first: [`Machine`], then [`Topology`] for machines with several NUMA nodes.
 
@@ -21,7 +21,7 @@ mod kernel;
 mod limits;
 mod link_speed;
 mod mounts;
-mod netlink;
+pub mod netlink;
 mod nics;
 mod nodes;
 mod pressure;

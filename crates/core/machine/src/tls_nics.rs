@@ -12,7 +12,7 @@
 //! are kept until any device changes, so that a box with hundreds of them is not searched for each connection.
 
 use crate::ethtool::{Asker, NicFeatures};
-use crate::netlink::attributes::{attribute, number, put, text};
+use crate::netlink::attributes::{attribute, number, put, put_ip, text};
 use crate::netlink::{Message, Netlink};
 use rustix::net;
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,10 +87,8 @@ impl TlsNics {
     /// # Errors
     /// If the kernel cannot be queried, as in a sandbox without `AF_NETLINK`.
     pub fn open() -> io::Result<Self> {
-        // The family of routes and links, NETLINK_ROUTE, is number 0.
-        let route = None;
         // The notifications first, so that no change is missed in between.
-        let (news, routes) = (Netlink::open(route, GROUP_LINK)?, Netlink::open(route, 0)?);
+        let (news, routes) = (Netlink::route(GROUP_LINK)?, Netlink::route(0)?);
         let (links, asker) = (Links::default(), Asker::open().ok());
         let mut nics = Self { links, routes, news, asker, is_stale: true, failed_at: None };
         nics.look()?;
@@ -160,14 +158,11 @@ impl TlsNics {
 
     /// Processes the kernel's notifications since the last time.
     fn hear(&mut self) -> io::Result<()> {
-        /// More errors in a row than a burst of changes makes.
-        const ERRORS_MAX: usize = 100;
         let Self { links, news, asker, is_stale, .. } = self;
-        if news.hear(|message| links.heed(message, asker.as_mut())).is_err() {
-            // There were more notifications than the socket has room for. The remaining ones are older than a new listing.
-            *is_stale = true;
-            (0..ERRORS_MAX).find(|_| news.hear(|_| ()).is_ok()).ok_or(io::ErrorKind::Other)?;
-        }
+        let dropped = news.hear(|message| links.heed(message, asker.as_mut()));
+        // Whatever was dropped is older than a new listing.
+        *is_stale |= !matches!(dropped, Ok(false));
+        dropped?;
         if self.is_stale { self.look() } else { Ok(()) }
     }
 
@@ -208,15 +203,16 @@ fn device_in(answer: Message<'_>) -> Option<u32> {
 /// A query for the route of a TCP connection.
 fn route_request(ends: Ends) -> Vec<u8> {
     let Ends { own: from, peer: to, mark, bound_to } = ends;
-    let [source, destination] = [from.ip().to_canonical(), to.ip().to_canonical()].map(octets);
-    let bits = (8 * destination.len()) as u8;
-    let family =
-        if destination.len() == 4 { net::AddressFamily::INET } else { net::AddressFamily::INET6 };
+    let (source, destination) = (from.ip().to_canonical(), to.ip().to_canonical());
+    let (family, bits) = match destination {
+        IpAddr::V4(_) => (net::AddressFamily::INET, 32),
+        IpAddr::V6(_) => (net::AddressFamily::INET6, 128),
+    };
     let mut request = vec![0; ROUTE_HEAD_BYTES];
     request[..3].copy_from_slice(&[family.as_raw() as u8, bits, bits]);
     // RTA_DST, RTA_SRC, RTA_MARK, RTA_IP_PROTO (TCP), RTA_SPORT, RTA_DPORT: the ports choose among routes of equal cost.
-    put(&mut request, 1, &destination);
-    put(&mut request, 2, &source);
+    put_ip(&mut request, 1, destination);
+    put_ip(&mut request, 2, source);
     put(&mut request, 16, &mark.to_ne_bytes());
     put(&mut request, 27, &[6]);
     put(&mut request, 28, &from.port().to_be_bytes());
@@ -230,13 +226,6 @@ fn route_request(ends: Ends) -> Vec<u8> {
         put(&mut request, 4, &link.to_ne_bytes());
     }
     request
-}
-
-fn octets(address: IpAddr) -> Vec<u8> {
-    match address {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    }
 }
 
 /// A device's ability to encrypt.

@@ -3,11 +3,11 @@
 use crate::compose::{Hop, LONG_PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX};
 use crate::error::SetupError;
 use crate::neighbours::Neighbours;
-use crate::netlink::Netlink;
 use crate::netlink::link::Link;
 use crate::parse::Mac;
 use crate::tap::Tap;
 use crate::{Device, Interface};
+use machine::netlink::Netlink;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl TapSetup {
     /// Brings the device up, and returns the next hop to the kernel over it.
     fn connect(&self, name: &str) -> Result<Hop, SetupError> {
         let fail = |step: String| move |error| SetupError::new(step, error);
-        let mut netlink = Netlink::open(0).map_err(fail("cannot open netlink".to_owned()))?;
+        let mut netlink = Netlink::route(0).map_err(fail("cannot open netlink".to_owned()))?;
         let link = Link::named(&mut netlink, name).map_err(fail(format!("cannot find {name}")))?;
         link.bring_up(&mut netlink, self.mtu_bytes)
             .map_err(fail(format!("cannot bring {name} up with an MTU of {}", self.mtu_bytes)))?;

@@ -1,8 +1,8 @@
 //! A card's firmware: the running version, and the one stored for its next start (kernel documentation: networking/devlink/devlink-info).
 
 use super::FirmwareVersion;
+use crate::netlink::Generic;
 use crate::netlink::attributes::{attributes, put, text};
-use crate::netlink::generic::Generic;
 use std::fs;
 use std::path::Path;
 

@@ -1,8 +1,8 @@
 //! Queries the kernel over generic netlink, which takes no privileges. A kernel without ethtool's family returns an error.
 
 use super::{Ethtool, NicFeatures, NicSettings, answers, firmware, queueing};
+use crate::netlink::Generic;
 use crate::netlink::attributes::{put, put_nested};
-use crate::netlink::generic::Generic;
 use rustix::io::Errno;
 use std::io;
 

@@ -32,8 +32,7 @@ pub(crate) fn of(nic: &str) -> Option<Vec<String>> {
     let device = device.trim().parse().ok()?;
     let mut queues = Vec::new();
     let mut each = |message: Message<'_>| queues.extend(queue(message));
-    // The family of queues is NETLINK_ROUTE, number 0.
-    Netlink::open(None, 0).ok()?.list(GET_QUEUE, &[0; HEAD_BYTES], &mut each).ok()?;
+    Netlink::route(0).ok()?.list(GET_QUEUE, &[0; HEAD_BYTES], &mut each).ok()?;
     waiting_in(&queues, device)
 }
 

@@ -2,7 +2,6 @@
 
 use super::Netlink;
 use super::attributes::{number, put};
-use rustix::net;
 use std::io;
 
 /// `GENL_ID_CTRL`, which reports the numbers of families.
@@ -13,16 +12,18 @@ const HEAD_BYTES: usize = 4;
 
 /// Queries to one family, one at a time.
 #[derive(Debug)]
-pub(crate) struct Generic {
+pub struct Generic {
     netlink: Netlink,
     family: u16,
 }
 
 impl Generic {
+    /// Opens a socket for the family of this name.
+    ///
     /// # Errors
     /// `ENOENT` if the kernel does not have the family.
-    pub(crate) fn open(family: &str) -> io::Result<Self> {
-        let mut netlink = Netlink::open(Some(net::netlink::GENERIC), 0)?;
+    pub fn open(family: &str) -> io::Result<Self> {
+        let mut netlink = Netlink::generic()?;
         // CTRL_CMD_GETFAMILY, CTRL_ATTR_FAMILY_NAME, CTRL_ATTR_FAMILY_ID.
         let mut request = vec![3, 1, 0, 0];
         put(&mut request, 2, format!("{family}\0").as_bytes());
@@ -34,7 +35,10 @@ impl Generic {
     }
 
     /// The attributes of the answer to a command.
-    pub(crate) fn ask(&mut self, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn ask(&mut self, command: u8, attributes: &[u8]) -> io::Result<Vec<u8>> {
         let request = [&[command, 1, 0, 0], attributes].concat();
         let answer = self.netlink.ask(self.family, &request)?.payload;
         Ok(answer.get(HEAD_BYTES..).unwrap_or_default().to_vec())

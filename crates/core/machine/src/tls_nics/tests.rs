@@ -270,7 +270,7 @@ fn a_kernel_that_cannot_tell_its_devices_is_not_asked_for_each_connection() {
         nics.leaves_by(|| Ok(ends(pair, 0)), start + Duration::from_millis(millis))
     };
     // This family has no devices.
-    let other = Netlink::open(Some(net::netlink::GENERIC), 0).expect("generic netlink");
+    let other = Netlink::generic().expect("generic netlink");
     let routes = std::mem::replace(&mut nics.routes, other);
     nics.is_stale = true;
     assert_eq!(at(&mut nics, 0), LeavesBy::Unknown);

@@ -1,8 +1,9 @@
 //! Interfaces, and setting them up.
 
-use super::Netlink;
-use super::message::{Attributes, Message, Request, family, whole};
+use super::family;
 use crate::parse::Mac;
+use machine::netlink::attributes::{attribute, number, put, put_ip, text};
+use machine::netlink::{Message, Netlink};
 use std::io;
 use std::net::IpAddr;
 
@@ -25,6 +26,9 @@ const RTPROT_STATIC: u8 = 4;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 
+/// What does not exist is created; what exists is an error.
+const CREATE: u16 = (libc::NLM_F_CREATE | libc::NLM_F_EXCL) as u16;
+
 /// How many frames may wait in a TAP device; the kernel's default is 500. Acknowledgements of a 10 Gb/s stream arrive at 400,000 a second, and a
 /// worker may be busy for ten milliseconds.
 const QUEUE_FRAMES: u32 = 4096;
@@ -45,10 +49,9 @@ impl Link {
     /// # Errors
     /// `ENODEV` if there is none.
     pub(crate) fn named(netlink: &mut Netlink, name: &str) -> io::Result<Self> {
-        let request = Request::new(libc::RTM_GETLINK, 0, &description(0, 0))
-            .attribute(IFLA_IFNAME, &zero_terminated(name));
-        let mut link = None;
-        netlink.query(request, |message| link = link.take().or_else(|| Self::read(message)))?;
+        let mut request = description(0, 0);
+        put(&mut request, IFLA_IFNAME, format!("{name}\0").as_bytes());
+        let link = Self::read(netlink.ask(libc::RTM_GETLINK, &request)?);
         link.ok_or_else(|| io::Error::from_raw_os_error(libc::ENODEV))
     }
 
@@ -57,26 +60,24 @@ impl Link {
         if message.kind != libc::RTM_NEWLINK {
             return None;
         }
-        let (fixed, attributes) = message.split::<16>()?;
-        let mac = Mac(*attributes.find(IFLA_ADDRESS)?.first_chunk()?);
-        let info = attributes.find(IFLA_LINKINFO).map(Attributes);
-        let kind = info.and_then(|info| info.find(IFLA_INFO_KIND)).unwrap_or_default();
+        let (fixed, attributes) = message.payload.split_first_chunk::<16>()?;
+        let info = attribute(attributes, IFLA_LINKINFO);
         Some(Self {
             index: u32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
-            mac,
-            mtu_bytes: attributes.number(IFLA_MTU)?,
-            kind: String::from_utf8_lossy(kind).trim_end_matches('\0').to_owned(),
+            mac: Mac(*attribute(attributes, IFLA_ADDRESS)?.first_chunk()?),
+            mtu_bytes: number(attributes, IFLA_MTU)?,
+            kind: info.and_then(|info| text(info, IFLA_INFO_KIND)).unwrap_or_default(),
         })
     }
 
     /// Sets the MTU and how many packets may wait, and brings the interface up. Also sets its link address to the
     /// present one: udev does not replace an address that was set (systemd.link(5), `MACAddressPolicy=`).
     pub(crate) fn bring_up(&self, netlink: &mut Netlink, mtu_bytes: u32) -> io::Result<()> {
-        let fixed = description(self.index, libc::IFF_UP as u32);
-        let request = Request::new(libc::RTM_NEWLINK, 0, &fixed);
-        let request = request.attribute(IFLA_ADDRESS, &self.mac.0);
-        let request = request.attribute(IFLA_TXQLEN, &QUEUE_FRAMES.to_ne_bytes());
-        netlink.ask(request.attribute(IFLA_MTU, &mtu_bytes.to_ne_bytes()))
+        let mut request = description(self.index, libc::IFF_UP as u32);
+        put(&mut request, IFLA_ADDRESS, &self.mac.0);
+        put(&mut request, IFLA_TXQLEN, &QUEUE_FRAMES.to_ne_bytes());
+        put(&mut request, IFLA_MTU, &mtu_bytes.to_ne_bytes());
+        netlink.change(libc::RTM_NEWLINK, 0, &request)
     }
 
     /// Gives the kernel an address on this interface, with the prefix around it.
@@ -86,34 +87,26 @@ impl Link {
         address: IpAddr,
         prefix_bits: u8,
     ) -> io::Result<()> {
-        let mut fixed = [family(address), prefix_bits, IFA_F_NODAD, 0, 0, 0, 0, 0];
-        fixed[4..].copy_from_slice(&self.index.to_ne_bytes());
-        let request =
-            Request::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed);
-        netlink.ask(request.address(IFA_LOCAL, address).address(IFA_ADDRESS, address))
+        let mut request = vec![family(address), prefix_bits, IFA_F_NODAD, 0];
+        request.extend(self.index.to_ne_bytes());
+        put_ip(&mut request, IFA_LOCAL, address);
+        put_ip(&mut request, IFA_ADDRESS, address);
+        netlink.change(libc::RTM_NEWADDR, CREATE, &request)
     }
 
     /// Routes packets for this one address to the interface. Fails if they are already routed elsewhere.
     pub(crate) fn add_route(&self, netlink: &mut Netlink, address: IpAddr) -> io::Result<()> {
-        let scope = if address.is_ipv4() { libc::RT_SCOPE_LINK } else { libc::RT_SCOPE_UNIVERSE };
-        let fixed = [
-            family(address),
-            whole(address),
-            0,
-            0,
-            libc::RT_TABLE_MAIN,
-            RTPROT_STATIC,
-            scope,
-            libc::RTN_UNICAST,
-            0,
-            0,
-            0,
-            0,
-        ];
-        let request =
-            Request::new(libc::RTM_NEWROUTE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, &fixed);
-        let index = self.index.to_ne_bytes();
-        netlink.ask(request.address(RTA_DST, address).attribute(RTA_OIF, &index))
+        let (bits, scope) = match address {
+            IpAddr::V4(_) => (32, libc::RT_SCOPE_LINK),
+            IpAddr::V6(_) => (128, libc::RT_SCOPE_UNIVERSE),
+        };
+        let mut request = vec![family(address), bits, 0, 0];
+        request.extend([libc::RT_TABLE_MAIN, RTPROT_STATIC, scope, libc::RTN_UNICAST]);
+        // No flags.
+        request.extend([0; 4]);
+        put_ip(&mut request, RTA_DST, address);
+        put(&mut request, RTA_OIF, &self.index.to_ne_bytes());
+        netlink.change(libc::RTM_NEWROUTE, CREATE, &request)
     }
 
     /// Adds a permanent entry for the station that has this address.
@@ -123,25 +116,19 @@ impl Link {
         address: IpAddr,
         mac: Mac,
     ) -> io::Result<()> {
-        let mut fixed = [0; 12];
-        fixed[0] = family(address);
-        fixed[4..8].copy_from_slice(&self.index.to_ne_bytes());
-        fixed[8..10].copy_from_slice(&libc::NUD_PERMANENT.to_ne_bytes());
-        let request =
-            Request::new(libc::RTM_NEWNEIGH, libc::NLM_F_CREATE | libc::NLM_F_REPLACE, &fixed);
-        netlink.ask(request.address(NDA_DST, address).attribute(NDA_LLADDR, &mac.0))
+        let mut request = vec![family(address), 0, 0, 0];
+        request.extend(self.index.to_ne_bytes());
+        request.extend(libc::NUD_PERMANENT.to_ne_bytes());
+        request.extend([0; 2]);
+        put_ip(&mut request, NDA_DST, address);
+        put(&mut request, NDA_LLADDR, &mac.0);
+        let flags = (libc::NLM_F_CREATE | libc::NLM_F_REPLACE) as u16;
+        netlink.change(libc::RTM_NEWNEIGH, flags, &request)
     }
 }
 
 /// `struct ifinfomsg` for this interface, which turns these flags on.
-fn description(index: u32, flags: u32) -> [u8; 16] {
-    let mut fixed = [0; 16];
-    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    fixed[8..12].copy_from_slice(&flags.to_ne_bytes());
-    fixed[12..16].copy_from_slice(&flags.to_ne_bytes());
-    fixed
-}
-
-fn zero_terminated(name: &str) -> Vec<u8> {
-    [name.as_bytes(), b"\0"].concat()
+fn description(index: u32, flags: u32) -> Vec<u8> {
+    let fixed = [0, index, flags, flags];
+    fixed.iter().flat_map(|number| number.to_ne_bytes()).collect()
 }

@@ -1,6 +1,7 @@
 //! The kernel's routes over one interface: longest prefix first.
 
-use super::message::{Attributes, Message, as_ip};
+use machine::netlink::Message;
+use machine::netlink::attributes::{as_ip, attribute, ip, number};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -46,7 +47,7 @@ impl Routes {
     }
 
     fn read(&mut self, message: Message<'_>, interface: u32) -> Option<()> {
-        let (fixed, attributes) = message.split::<12>()?;
+        let (fixed, attributes) = message.payload.split_first_chunk::<12>()?;
         let [family, bits, _, _, table, _, _, kind, flags @ ..] = *fixed;
         let flags = u32::from_ne_bytes(flags);
         if kind != libc::RTN_UNICAST
@@ -55,15 +56,15 @@ impl Routes {
         {
             return None;
         }
-        let gateway = match attributes.number(RTA_OIF) {
+        let gateway = match number(attributes, RTA_OIF) {
             Some(index) => (index == interface).then(|| gateway(attributes))?,
-            None => one_of_many(attributes.find(RTA_MULTIPATH)?, interface)?,
+            None => one_of_many(attribute(attributes, RTA_MULTIPATH)?, interface)?,
         };
-        let metrics = attributes.find(RTA_METRICS).map(Attributes);
-        let priority = attributes.number(RTA_PRIORITY).unwrap_or(0);
+        let metrics = attribute(attributes, RTA_METRICS);
+        let priority = number(attributes, RTA_PRIORITY).unwrap_or(0);
         let way = NextHop {
             gateway,
-            mtu_bytes: metrics.and_then(|metrics| metrics.number(RTAX_MTU)),
+            mtu_bytes: metrics.and_then(|metrics| number(metrics, RTAX_MTU)),
             preference: (table != libc::RT_TABLE_MAIN, priority),
         };
         let is_v6 = match i32::from(family) {
@@ -71,7 +72,7 @@ impl Routes {
             libc::AF_INET6 => true,
             _ => return None,
         };
-        let prefix = attributes.ip(RTA_DST).map_or(0, |address| masked(address, bits));
+        let prefix = ip(attributes, RTA_DST).map_or(0, |address| masked(address, bits));
         self.insert(is_v6, bits, prefix, way);
         Some(())
     }
@@ -106,16 +107,16 @@ fn masked(address: IpAddr, bits: u8) -> u128 {
 }
 
 /// `RTA_VIA` has the family before the address: an IPv6 router for IPv4.
-fn gateway(attributes: Attributes<'_>) -> Option<IpAddr> {
-    let via = || as_ip(attributes.find(RTA_VIA)?.get(2..)?);
-    attributes.ip(RTA_GATEWAY).or_else(via)
+fn gateway(attributes: &[u8]) -> Option<IpAddr> {
+    let via = || as_ip(attribute(attributes, RTA_VIA)?.get(2..)?);
+    ip(attributes, RTA_GATEWAY).or_else(via)
 }
 
 /// The first of several next hops that leads over `interface`.
 fn one_of_many(mut hops: &[u8], interface: u32) -> Option<Option<IpAddr>> {
     while let Some(hop) = hops.first_chunk::<NEXT_HOP_BYTES>() {
         let bytes = usize::from(u16::from_ne_bytes([hop[0], hop[1]]));
-        let attributes = Attributes(hops.get(NEXT_HOP_BYTES..bytes)?);
+        let attributes = hops.get(NEXT_HOP_BYTES..bytes)?;
         if u32::from_ne_bytes([hop[4], hop[5], hop[6], hop[7]]) == interface {
             return Some(gateway(attributes));
         }

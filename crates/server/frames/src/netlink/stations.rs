@@ -1,12 +1,12 @@
 //! The kernel's current tables for one interface: its link, routes and neighbours.
 
-use super::Netlink;
 use super::link::Link;
-use super::message::{Message, Request};
 use super::routes::Routes;
 use crate::compose::Hop;
 use crate::neighbours::Resolved;
 use crate::parse::Mac;
+use machine::netlink::attributes::{attribute, ip};
+use machine::netlink::{Message, Netlink};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -79,8 +79,8 @@ impl Tables {
     /// Starts to listen before reading, so that no change is missed.
     pub(crate) fn open(link: Link, name: &str) -> io::Result<Self> {
         let mut tables = Self {
-            asks: Netlink::open(0)?,
-            hears: Netlink::open(GROUPS)?,
+            asks: Netlink::route(0)?,
+            hears: Netlink::route(GROUPS as u32)?,
             link,
             routes: Routes::default(),
             routes_read: Instant::now(),
@@ -179,7 +179,7 @@ impl Tables {
     pub(crate) fn update(&mut self) -> io::Result<()> {
         self.lately.fill(None);
         let Self { hears, link, stations, unknown, routes_changed, generation, .. } = self;
-        let has_lost = hears.heard(|message| match message.kind {
+        let heard = hears.hear(|message| match message.kind {
             libc::RTM_NEWNEIGH | libc::RTM_DELNEIGH => {
                 if let Some(address) = note_station(stations, message, link.index) {
                     unknown.remove(&address);
@@ -193,7 +193,12 @@ impl Tables {
                     *generation += 1;
                 }
             }
-        })?;
+        });
+        let has_lost = match heard {
+            // The kernel drops messages faster than they are read: the rest waits for the next call.
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => true,
+            heard => heard?,
+        };
         if has_lost {
             self.read_stations()?;
             self.routes_changed = true;
@@ -211,10 +216,9 @@ impl Tables {
 
     fn read_routes(&mut self) -> io::Result<()> {
         let interface = self.link.index;
-        self.routes =
-            read(&mut self.asks, libc::RTM_GETROUTE, &[0; 12], |routes: &mut Routes, m| {
-                routes.add(m, interface);
-            })?;
+        self.routes = read(&mut self.asks, libc::RTM_GETROUTE, |routes: &mut Routes, message| {
+            routes.add(message, interface);
+        })?;
         (self.routes_read, self.routes_changed) = (Instant::now(), false);
         self.lately.fill(None);
         self.generation += 1;
@@ -226,7 +230,7 @@ impl Tables {
         let note = |stations: &mut HashMap<_, _>, message: Message<'_>| {
             let _ = note_station(stations, message, interface);
         };
-        self.stations = read(&mut self.asks, libc::RTM_GETNEIGH, &[0; 12], note)?;
+        self.stations = read(&mut self.asks, libc::RTM_GETNEIGH, note)?;
         self.unknown.clear();
         self.generation += 1;
         Ok(())
@@ -237,13 +241,12 @@ impl Tables {
 fn read<T: Default>(
     asks: &mut Netlink,
     kind: u16,
-    fixed: &[u8],
     mut add: impl FnMut(&mut T, Message<'_>),
 ) -> io::Result<T> {
     for attempt in 1.. {
         let mut list = T::default();
-        let request = Request::new(kind, libc::NLM_F_DUMP, fixed);
-        match asks.query(request, |message| add(&mut list, message)) {
+        // Zeros stand for both families and every interface.
+        match asks.list(kind, &[0; 12], |message| add(&mut list, message)) {
             Ok(()) => return Ok(list),
             Err(error) if attempt < ATTEMPTS && error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -258,14 +261,14 @@ fn note_station(
     message: Message<'_>,
     interface: u32,
 ) -> Option<IpAddr> {
-    let (fixed, attributes) = message.split::<12>()?;
+    let (fixed, attributes) = message.payload.split_first_chunk::<12>()?;
     if u32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]) != interface {
         return None;
     }
-    let address = attributes.ip(NDA_DST)?;
+    let address = ip(attributes, NDA_DST)?;
     let state = u16::from_ne_bytes([fixed[8], fixed[9]]);
-    let mac =
-        attributes.find(NDA_LLADDR).and_then(|bytes| bytes.first_chunk()).map(|mac| Mac(*mac));
+    let mac = attribute(attributes, NDA_LLADDR).and_then(|bytes| bytes.first_chunk());
+    let mac = mac.map(|mac| Mac(*mac));
     let is_valid = message.kind == libc::RTM_NEWNEIGH && state & IS_VALID != 0;
     let before = match mac.filter(|_| is_valid) {
         Some(mac) => {

@@ -6,13 +6,14 @@ use crate::error::SetupError;
 use crate::kernel::ethtool;
 use crate::neighbours::Neighbours;
 use crate::netlink::link::Link;
-use crate::netlink::{Netlink, nic};
+use crate::netlink::nic;
 use crate::parse::Checksum;
 use crate::xdp::in_place::BuffersInPlace;
 use crate::xdp::program::{FLOWS_MAX, Program};
 use crate::xdp::socket::{Binding, FRAME_BYTES_MAX, TAILROOM_BYTES, XdpSocket};
 use crate::xdp::{PIECES_MAX_COPIED, Xdp};
 use crate::{Device, Interface};
+use machine::netlink::Netlink;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -57,7 +58,7 @@ impl XdpSetup {
         self.check()?;
         let name = &self.interface;
         let fail = |step: String| move |error| SetupError::new(step, error);
-        let mut netlink = Netlink::open(0).map_err(fail("cannot open netlink".to_owned()))?;
+        let mut netlink = Netlink::route(0).map_err(fail("cannot open netlink".to_owned()))?;
         let link = Link::named(&mut netlink, name).map_err(fail(format!("cannot find {name}")))?;
         self.check_queues()?;
         // A kernel that sends several pieces without copies reports how many; without an answer all is copied into one.
