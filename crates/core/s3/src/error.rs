@@ -1,9 +1,8 @@
 //! Errors of S3 requests.
 
-use std::fmt::{self, Display, Formatter};
-
 /// Why an S3 request failed. Each text is one line for the operator, and names the object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub enum S3Error {
     /// There is no such object.
     Absent(String),
@@ -18,18 +17,3 @@ pub enum S3Error {
     /// The object is larger than its reader allows.
     TooLarge(String),
 }
-
-impl Display for S3Error {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent(text)
-            | Self::Refused(text)
-            | Self::Unavailable(text)
-            | Self::Changed(text)
-            | Self::Unsupported(text)
-            | Self::TooLarge(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for S3Error {}

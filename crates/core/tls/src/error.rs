@@ -1,8 +1,8 @@
 //! All errors. Each has the side at fault, the alert that answers it, and the label under which it is counted. Labels are stable names for metrics;
 //! they contain nothing that a peer chose.
 
-use std::fmt;
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::Path;
 
 /// An alert that this side sends (RFC 8446 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,36 +67,27 @@ impl Alert {
 }
 
 /// Why certificates could not be loaded or made. The text names the file and what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{what}; {advice}")]
 pub struct TlsConfigError {
-    path: Option<PathBuf>,
+    /// The fault, and its file if there is one.
     what: String,
     advice: &'static str,
 }
 
 impl TlsConfigError {
-    pub(crate) fn at(path: impl Into<PathBuf>, what: impl ToString, advice: &'static str) -> Self {
-        Self { path: Some(path.into()), what: what.to_string(), advice }
+    pub(crate) fn at(path: &Path, what: impl Display, advice: &'static str) -> Self {
+        Self::without_file(format!("{}: {what}", path.display()), advice)
     }
 
     pub(crate) fn without_file(what: impl ToString, advice: &'static str) -> Self {
-        Self { path: None, what: what.to_string(), advice }
+        Self { what: what.to_string(), advice }
     }
 }
-
-impl fmt::Display for TlsConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(path) = &self.path {
-            write!(f, "{}: ", path.display())?;
-        }
-        write!(f, "{}; {}", self.what, self.advice)
-    }
-}
-
-impl std::error::Error for TlsConfigError {}
 
 /// Why a handshake ended without a connection. The alert for the peer, if one is due, was already appended to the output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_str())]
 pub enum HandshakeError {
     /// The peer speaks plain HTTP on the TLS port. No alert was written: answer it in HTTP. For a client: the server's
     /// port is not for TLS.
@@ -128,6 +119,7 @@ pub enum HandshakeError {
     /// The peer broke the protocol.
     Misbehaved,
     /// The peer ended the handshake with this alert description.
+    #[error("peer_alert {0}")]
     PeerAlert(u8),
     /// The peer closed in an orderly way before the handshake was complete.
     PeerClosed,
@@ -182,20 +174,7 @@ impl HandshakeError {
     pub fn is_peers_fault(self) -> bool {
         self != Self::Internal
     }
-}
 
-impl fmt::Display for HandshakeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PeerAlert(description) => write!(f, "peer_alert {description}"),
-            other => f.write_str(other.as_str()),
-        }
-    }
-}
-
-impl std::error::Error for HandshakeError {}
-
-impl HandshakeError {
     /// The alert for the peer if rustls has written none (RFC 8446 section 6.2). Alerts and HTTP are not answered with
     /// an alert.
     pub(crate) fn alert(self) -> Option<Alert> {
@@ -302,7 +281,8 @@ impl HandshakeError {
 }
 
 /// Why nothing was sealed. Nothing was written and no sequence number was used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_str())]
 pub enum SealError {
     /// The output is shorter than [`crate::Sealer::sealed_bytes`] requires: a mistake of the caller.
     BufferTooSmall,
@@ -323,16 +303,9 @@ impl SealError {
     }
 }
 
-impl fmt::Display for SealError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl std::error::Error for SealError {}
-
 /// Why a record could not be made again. The output was wiped: nothing in it may be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_str())]
 pub enum ResealError {
     /// The plaintext differs from what was sealed at this position before. The connection must end.
     ChangedUnderUs,
@@ -353,17 +326,10 @@ impl ResealError {
     }
 }
 
-impl fmt::Display for ResealError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl std::error::Error for ResealError {}
-
 /// Why a record of the peer was refused. Send [`OpenRecordError::alert`], and close_notify too unless the alert
 /// [ends](Alert::ends) the connection. Then close.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.as_str())]
 pub enum OpenRecordError {
     /// The length in the header, or the opened plaintext, exceeds what TLS allows.
     Oversized,
@@ -413,27 +379,15 @@ impl OpenRecordError {
     }
 }
 
-impl fmt::Display for OpenRecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl std::error::Error for OpenRecordError {}
-
 /// Why a [`crate::Retained`] connection is over. The alert for the peer, if one is due, is among the bytes to send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RetainedError {
     /// A record from the peer was refused.
-    Record(OpenRecordError),
+    #[error(transparent)]
+    Record(#[from] OpenRecordError),
     /// The peer sent a fatal alert.
+    #[error("peer_alert")]
     PeerAlert,
-}
-
-impl From<OpenRecordError> for RetainedError {
-    fn from(error: OpenRecordError) -> Self {
-        Self::Record(error)
-    }
 }
 
 impl RetainedError {
@@ -449,14 +403,3 @@ impl RetainedError {
         }
     }
 }
-
-impl fmt::Display for RetainedError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Record(error) => error.fmt(f),
-            Self::PeerAlert => f.write_str("peer_alert"),
-        }
-    }
-}
-
-impl std::error::Error for RetainedError {}

@@ -1,8 +1,7 @@
 //! Errors of tokens and of key files.
 
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a token does not allow a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,31 +36,39 @@ impl TokenFault {
 }
 
 /// Why there are no keys to sign and check with. Never holds a secret.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// No file was given.
+    #[error("no file of signing keys was given")]
     NoFile,
     /// A file cannot be used.
+    #[error("signing key {file}: {fault}{}", command(.file, .fault))]
     File {
         /// The file.
         file: PathBuf,
         /// Its fault.
+        #[source]
         fault: KeyFileFault,
     },
 }
 
 /// The fault of a key file.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum KeyFileFault {
     /// It cannot be read.
-    Unreadable(io::Error),
+    #[error("cannot be read: {0}")]
+    Unreadable(#[source] io::Error),
     /// Its mode cannot be read.
-    Unexamined(io::Error),
+    #[error("cannot be examined: {0}")]
+    Unexamined(#[source] io::Error),
     /// It has this mode, so others could read or change it.
+    #[error("has mode {0:04o}: others could read or change it, and sign")]
     OpenToOthers(u32),
     /// It is not UTF-8 text.
+    #[error("is not UTF-8 text")]
     NotText,
     /// A line is not a key.
+    #[error("line {number}: {wanted}")]
     Line {
         /// The line's number, counted from 1.
         number: usize,
@@ -69,76 +76,26 @@ pub enum KeyFileFault {
         wanted: &'static str,
     },
     /// It holds no key.
+    #[error("holds no key; make one with `fullbore sign --new-key FILE`")]
     Empty,
     /// It repeats the id of a key in it or in an earlier file.
+    #[error("the id {0} is there twice; ids must differ")]
     IdTwice(String),
     /// For a new key: the system returned no random numbers.
+    #[error("the system returned no random numbers")]
     NoRandomNumbers,
     /// For a new key: the file already exists.
+    #[error("there is such a file already, and its key may be in use; choose another name")]
     Exists,
     /// For a new key: the file cannot be created.
-    Unmakable(io::Error),
+    #[error("cannot be made: {0}")]
+    Unmakable(#[source] io::Error),
 }
 
-impl fmt::Display for KeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (file, fault) = match self {
-            Self::NoFile => return f.write_str("no file of signing keys was given"),
-            Self::File { file, fault } => (file.display(), fault),
-        };
-        write!(f, "signing key {file}: {fault}")?;
-        match fault {
-            KeyFileFault::OpenToOthers(_) => write!(f, "; run: chmod 600 {file}"),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for KeyFileFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(error) => write!(f, "cannot be read: {error}"),
-            Self::Unexamined(error) => write!(f, "cannot be examined: {error}"),
-            Self::OpenToOthers(mode) => {
-                write!(f, "has mode {mode:04o}: others could read or change it, and sign")
-            }
-            Self::NotText => f.write_str("is not UTF-8 text"),
-            Self::Line { number, wanted } => write!(f, "line {number}: {wanted}"),
-            Self::Empty => {
-                f.write_str("holds no key; make one with `fullbore sign --new-key FILE`")
-            }
-            Self::IdTwice(id) => write!(f, "the id {id} is there twice; ids must differ"),
-            Self::NoRandomNumbers => f.write_str("the system returned no random numbers"),
-            Self::Exists => f.write_str(
-                "there is such a file already, and its key may be in use; choose another name",
-            ),
-            Self::Unmakable(error) => write!(f, "cannot be made: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for KeyError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::NoFile => None,
-            Self::File { fault, .. } => Some(fault),
-        }
-    }
-}
-
-impl std::error::Error for KeyFileFault {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable(error) | Self::Unexamined(error) | Self::Unmakable(error) => {
-                Some(error)
-            }
-            Self::OpenToOthers(_)
-            | Self::NotText
-            | Self::Line { .. }
-            | Self::Empty
-            | Self::IdTwice(_)
-            | Self::NoRandomNumbers
-            | Self::Exists => None,
-        }
+/// The command that fixes the fault, if there is one.
+fn command(file: &Path, fault: &KeyFileFault) -> String {
+    match fault {
+        KeyFileFault::OpenToOthers(_) => format!("; run: chmod 600 {}", file.display()),
+        _ => String::new(),
     }
 }

@@ -1,7 +1,6 @@
 //! The Content-Security-Policy of pages (level 3): what may run and load there.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 /// For pages that load only from their own server, and run no inline code. `blob:` is the browser's name for
 /// a film that a script feeds to it; hls.js makes an empty track of captions as `data:`.
@@ -20,29 +19,17 @@ const BYTES_MAX: usize = 7 << 10;
 pub struct ContentPolicy(String);
 
 /// A source that cannot be in a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSource {
     /// Not `https://HOST:PORT`, in which HOST may begin with `*.`.
+    #[error("{0:?} names no hosts of films: write one such as https://*.cdn.example:8443")]
     NoSource(String),
     /// The policy would be longer than a header field may be.
+    #[error(
+        "the hosts of films do not fit into a header field: give nodes names in one domain, and name that as *.DOMAIN"
+    )]
     TooMany,
 }
-
-impl fmt::Display for BadSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSource(text) => write!(
-                f,
-                "{text:?} names no hosts of films: write one such as https://*.cdn.example:8443"
-            ),
-            Self::TooMany => f.write_str(
-                "the hosts of films do not fit into a header field: give nodes names in one domain, and name that as *.DOMAIN",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BadSource {}
 
 impl ContentPolicy {
     /// [`POLICY`], plus films from `sources`: `https://HOST:PORT`, or `https://*.DOMAIN:PORT` for every host in a domain. The scheme
