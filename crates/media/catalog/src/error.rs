@@ -1,26 +1,30 @@
 //! Why a title could not be changed.
 
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::record::RecordError;
 
 /// Why a title could not be changed. The message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum CatalogError {
     /// Another process is working on the same title.
+    #[error("another fullbore is working on the title {0:?}: wait for it to finish")]
     Busy(String),
     /// The folder is not a title made by ingest.
+    #[error("{0} is not a title that ingest made")]
     Unknown(PathBuf),
     /// The record of the title in this folder is damaged.
+    #[error("the title.json in {path} is damaged ({why}): ingest the title again, or restore it")]
     Damaged {
         /// The title's folder.
         path: PathBuf,
         /// The damage.
+        #[source]
         why: RecordError,
     },
     /// A file or folder could not be used.
+    #[error("cannot {what} {path}: {source}")]
     Io {
         /// The attempted action, as a verb: "make the folder".
         what: &'static str,
@@ -29,40 +33,6 @@ pub enum CatalogError {
         /// The system's error.
         source: io::Error,
     },
-}
-
-impl Display for CatalogError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy(title) => {
-                write!(
-                    f,
-                    "another fullbore is working on the title {title:?}: wait for it to finish"
-                )
-            }
-            Self::Unknown(path) => {
-                write!(f, "{} is not a title that ingest made", path.display())
-            }
-            Self::Damaged { path, why } => write!(
-                f,
-                "the title.json in {} is damaged ({why}): ingest the title again, or restore it",
-                path.display()
-            ),
-            Self::Io { what, path, source } => {
-                write!(f, "cannot {what} {}: {source}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for CatalogError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            Self::Damaged { why, .. } => Some(why),
-            Self::Busy(_) | Self::Unknown(_) => None,
-        }
-    }
 }
 
 /// Adds to an I/O error what was attempted and on which path.

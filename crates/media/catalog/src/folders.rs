@@ -31,44 +31,30 @@ pub const NAMES_MAX: usize = 250_000;
 pub(crate) const LOST_AND_FOUND: &[u8] = b"lost+found";
 
 /// Why a list of folders is invalid.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FoldersError {
     /// It has this many folders, which is too many.
+    #[error("the library has {0} folders; it may have 1 to {FOLDERS_MAX}")]
     TooMany(usize),
     /// Two of them are the same folder.
+    #[error(fmt = write_twice)]
     Twice(PathBuf, PathBuf),
     /// The first is inside the second.
+    #[error(
+        "the library's folder {0} is inside its folder {1}, so its titles would be served twice: name only one of them"
+    )]
     Inside(PathBuf, PathBuf),
 }
 
-impl fmt::Display for FoldersError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooMany(count) => {
-                write!(f, "the library has {count} folders; it may have 1 to {FOLDERS_MAX}")
-            }
-            Self::Twice(one, other) if one == other => {
-                write!(f, "the library has the folder {} twice: name it once", one.display())
-            }
-            Self::Twice(one, other) => {
-                let (one, other) = (one.display(), other.display());
-                write!(
-                    f,
-                    "the library's folders {one} and {other} are the same folder: name it once"
-                )
-            }
-            Self::Inside(inner, outer) => {
-                let (inner, outer) = (inner.display(), outer.display());
-                write!(
-                    f,
-                    "the library's folder {inner} is inside its folder {outer}, so its titles would be served twice: name only one of them"
-                )
-            }
-        }
+fn write_twice(one: &Path, other: &Path, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let is_same_path = one == other;
+    let (one, other) = (one.display(), other.display());
+    if is_same_path {
+        write!(f, "the library has the folder {one} twice: name it once")
+    } else {
+        write!(f, "the library's folders {one} and {other} are the same folder: name it once")
     }
 }
-
-impl std::error::Error for FoldersError {}
 
 /// Checks that all `folders` are different, and that none lies in another. A missing folder is compared by its name.
 ///

@@ -9,16 +9,9 @@ use std::path::{Path, PathBuf};
 pub struct TitleName(String);
 
 /// Why a text cannot be a title's name. The message says what to do.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct NameError(String);
-
-impl Display for NameError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NameError {}
 
 /// File names on Linux have at most 255 bytes, and the work folder's name is a little longer than the title's.
 const BYTES_MAX: usize = 200;

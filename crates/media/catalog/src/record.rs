@@ -1,6 +1,5 @@
 //! `title.json`: the record of a title's contents. docs/library.md describes it.
 
-use std::fmt::{self, Display, Formatter};
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
@@ -187,24 +186,14 @@ pub struct ReplacedRecord {
 }
 
 /// Why a record cannot be used.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub enum RecordError {
     /// It cannot be read.
     Io(io::Error),
     /// It is not a record, or it was modified after it was written.
     Broken(String),
 }
-
-impl Display for RecordError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Broken(why) => f.write_str(why),
-        }
-    }
-}
-
-impl std::error::Error for RecordError {}
 
 impl Record {
     /// The version and kind that this program writes.

@@ -3,7 +3,7 @@
 //! A rung is named by the shorter side of its picture, so portrait and landscape films from a phone get the same quality: 1080 is 1920x1080
 //! or 1080x1920. Pictures are never enlarged.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt::Display;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -24,16 +24,9 @@ pub struct Rung {
 pub struct Ladder(Vec<Rung>);
 
 /// Why a ladder cannot be used. The message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct LadderError(String);
-
-impl Display for LadderError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for LadderError {}
 
 /// A source that is larger than the next lower rung by less than this factor gets no rung of its own: 1088 lines count as 1080.
 const NEARLY: f64 = 1.1;

@@ -10,7 +10,6 @@ mod recipe;
 
 pub use recipe::Recipe;
 
-use std::fmt::{self, Display, Formatter};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -40,24 +39,9 @@ pub enum Progress {
 }
 
 /// Why the sample could not be made. The message says what to do.
-#[derive(Debug)]
-pub struct SampleError(IngestError);
-
-impl Display for SampleError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self(cause) = self;
-        write!(
-            f,
-            "cannot make a sample film: {cause}; or give a folder with videos: fullbore serve DIR"
-        )
-    }
-}
-
-impl std::error::Error for SampleError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.0)
-    }
-}
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make a sample film: {0}; or give a folder with videos: fullbore serve DIR")]
+pub struct SampleError(#[source] IngestError);
 
 /// Makes sure that the library folder `library` contains the sample title; returns the title's folder.
 ///

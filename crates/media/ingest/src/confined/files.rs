@@ -2,7 +2,6 @@
 //! It gets no TCP, no signals to other processes and no sockets of other processes.
 
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -101,30 +100,17 @@ pub(super) fn confine(grants: Grants) -> Result<(), NotConfined> {
 }
 
 /// Why files are not confined.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NotConfined {
     /// The kernel was started without Landlock.
+    #[error("Landlock is off: add it to the kernel's lsm= option")]
     Off,
     /// The kernel was built without Landlock.
+    #[error("this kernel has no Landlock")]
     Missing,
     /// The kernel refused.
-    Refused(RulesetError),
-}
-
-impl fmt::Display for NotConfined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Off => f.write_str("Landlock is off: add it to the kernel's lsm= option"),
-            Self::Missing => f.write_str("this kernel has no Landlock"),
-            Self::Refused(error) => write!(f, "files are not confined: {error}"),
-        }
-    }
-}
-
-impl From<RulesetError> for NotConfined {
-    fn from(error: RulesetError) -> Self {
-        Self::Refused(error)
-    }
+    #[error("files are not confined: {0}")]
+    Refused(#[from] RulesetError),
 }
 
 fn restrict(grants: Grants) -> Result<RestrictionStatus, RulesetError> {

@@ -1,6 +1,6 @@
 //! Why a file did not become a title.
 
-use std::fmt::{self, Display, Formatter};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,14 @@ use catalog::CatalogError;
 use crate::confined::Bound;
 
 /// Why a file did not become a title. The message says what to do. After any of these, no part of the title is visible.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IngestError {
     /// There is no ffmpeg, or no ffprobe, on the PATH.
+    #[error("{0} is not installed: install it (apt install ffmpeg)")]
     ToolMissing(&'static str),
     /// The path is a folder, a named pipe, a socket or a device.
+    #[error("cannot take {path}: it is a {kind}, not a file")]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -22,6 +24,7 @@ pub enum IngestError {
         kind: &'static str,
     },
     /// ffmpeg exceeded a limit and was ended.
+    #[error("making {making} took {bound}")]
     Passed {
         /// The part that was being made.
         making: String,
@@ -29,10 +32,16 @@ pub enum IngestError {
         bound: Bound,
     },
     /// It is not a media file, or is broken from the start; with ffprobe's reason.
+    #[error("this is not a video that ffmpeg can read: {0}")]
     NotMedia(String),
     /// It has neither picture nor sound.
+    #[error("it has neither picture nor sound")]
     NothingToPlay,
     /// It is shorter than stated.
+    #[error(
+        "it is cut short: it should play {says_seconds:.1} s, but it ends after {has_seconds:.1} s; get the whole \
+         file, or make a file of the part that is there (ffmpeg -i FILE -c copy NEW.mkv)"
+    )]
     CutShort {
         /// The stated playing time.
         says_seconds: f64,
@@ -40,10 +49,15 @@ pub enum IngestError {
         has_seconds: f64,
     },
     /// `--copy` of a codec that browsers do not play from CMAF.
+    #[error("--copy packages H.264, HEVC and AV1, and this is {0}: encode it (leave --copy out)")]
     CannotCopy(String),
     /// `--copy` of a picture that begins this many seconds after its sound.
+    #[error(
+        "its picture begins {0:.1} s after its sound, which --copy cannot correct: encode it (leave --copy out)"
+    )]
     CannotCopyLate(f64),
     /// ffmpeg failed.
+    #[error("ffmpeg failed at {making}: {said}")]
     FfmpegFailed {
         /// The part that was being made.
         making: String,
@@ -51,6 +65,7 @@ pub enum IngestError {
         said: String,
     },
     /// ffmpeg made a file that cannot be served.
+    #[error("ffmpeg made {making} that cannot be served ({why}); try a newer ffmpeg")]
     Unusable {
         /// The part that was being made.
         making: String,
@@ -58,6 +73,7 @@ pub enum IngestError {
         why: String,
     },
     /// The library's disk has no room.
+    #[error(fmt = write_disk_full)]
     DiskFull {
         /// The library.
         library: PathBuf,
@@ -65,18 +81,35 @@ pub enum IngestError {
         bytes: Option<(u64, u64)>,
     },
     /// Another process is working on the same title.
+    #[error(
+        "another fullbore is working on the title {0:?}: wait for it to finish, or choose another --title"
+    )]
     Busy(String),
     /// A folder with the title's name exists, and ingest did not make it.
+    #[error(
+        "{0} exists and was not made by ingest (or its title.json is damaged), so ingest does not replace it: \
+         remove it, or choose another --title"
+    )]
     Foreign(PathBuf),
     /// The title is in another folder of the library than requested.
+    #[error(
+        "the title is already at {0}, and a title is replaced where it is: leave --into out, or remove the title first"
+    )]
     Elsewhere(PathBuf),
     /// A copy made by `fullbore library promote` is in the title's place.
+    #[error(
+        "{0} is a copy that `fullbore library promote` made: name the library's other folders with --library, or remove the copy \
+         first"
+    )]
     Copy(PathBuf),
     /// A file of subtitles contains none.
+    #[error("no subtitles in {0}: give a file of SubRip, WebVTT or SubStation Alpha, in UTF-8")]
     NoSubtitles(PathBuf),
     /// A signal interrupted it.
+    #[error("interrupted; finished parts are kept, and the same command continues from there")]
     Interrupted,
     /// A file or folder could not be used.
+    #[error("cannot {what} {path}: {source}")]
     Io {
         /// The attempted action, as a verb: "make the folder".
         what: &'static str,
@@ -99,75 +132,11 @@ impl IngestError {
     }
 }
 
-impl Display for IngestError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ToolMissing(tool) => {
-                write!(f, "{tool} is not installed: install it (apt install ffmpeg)")
-            }
-            Self::NotAFile { path, kind } => {
-                write!(f, "cannot take {}: it is a {kind}, not a file", path.display())
-            }
-            Self::Passed { making, bound } => write!(f, "making {making} took {bound}"),
-            Self::NotMedia(why) => write!(f, "this is not a video that ffmpeg can read: {why}"),
-            Self::NothingToPlay => f.write_str("it has neither picture nor sound"),
-            Self::CutShort { says_seconds, has_seconds } => write!(
-                f,
-                "it is cut short: it should play {says_seconds:.1} s, but it ends after {has_seconds:.1} s; get the whole \
-                 file, or make a file of the part that is there (ffmpeg -i FILE -c copy NEW.mkv)"
-            ),
-            Self::CannotCopy(codec) => write!(
-                f,
-                "--copy packages H.264, HEVC and AV1, and this is {codec}: encode it (leave --copy out)"
-            ),
-            Self::CannotCopyLate(seconds) => write!(
-                f,
-                "its picture begins {seconds:.1} s after its sound, which --copy cannot correct: encode it (leave --copy out)"
-            ),
-            Self::FfmpegFailed { making, said } => {
-                write!(f, "ffmpeg failed at {making}: {said}")
-            }
-            Self::Unusable { making, why } => {
-                write!(f, "ffmpeg made {making} that cannot be served ({why}); try a newer ffmpeg")
-            }
-            Self::DiskFull { library, bytes } => disk_full(f, library, *bytes),
-            Self::Busy(title) => write!(
-                f,
-                "another fullbore is working on the title {title:?}: wait for it to finish, or choose another --title"
-            ),
-            Self::Foreign(path) => write!(
-                f,
-                "{} exists and was not made by ingest (or its title.json is damaged), so ingest does not replace it: \
-                 remove it, or choose another --title",
-                path.display()
-            ),
-            Self::Elsewhere(path) => write!(
-                f,
-                "the title is already at {}, and a title is replaced where it is: leave --into out, or remove the title first",
-                path.display()
-            ),
-            Self::Copy(path) => write!(
-                f,
-                "{} is a copy that `fullbore library promote` made: name the library's other folders with --library, or remove the copy \
-                 first",
-                path.display()
-            ),
-            Self::NoSubtitles(path) => write!(
-                f,
-                "no subtitles in {}: give a file of SubRip, WebVTT or SubStation Alpha, in UTF-8",
-                path.display()
-            ),
-            Self::Interrupted => f.write_str(
-                "interrupted; finished parts are kept, and the same command continues from there",
-            ),
-            Self::Io { what, path, source } => {
-                write!(f, "cannot {what} {}: {source}", path.display())
-            }
-        }
-    }
-}
-
-fn disk_full(f: &mut Formatter<'_>, library: &Path, bytes: Option<(u64, u64)>) -> fmt::Result {
+fn write_disk_full(
+    library: &Path,
+    bytes: &Option<(u64, u64)>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
     let library = library.display();
     match bytes {
         Some((needed, free)) => write!(
@@ -180,15 +149,6 @@ fn disk_full(f: &mut Formatter<'_>, library: &Path, bytes: Option<(u64, u64)>) -
             f,
             "the disk of {library} is full: make room and run the same command again; finished parts are kept"
         ),
-    }
-}
-
-impl std::error::Error for IngestError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
     }
 }
 

@@ -13,7 +13,6 @@ mod index;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
@@ -47,26 +46,12 @@ pub(crate) struct Track {
 }
 
 /// Why a file is not a track file that can be played by its index.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) enum Mp4Error {
-    Io(io::Error),
+    Io(#[from] io::Error),
     /// The problem.
     Broken(&'static str),
-}
-
-impl Display for Mp4Error {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(error) => error.fmt(f),
-            Self::Broken(what) => f.write_str(what),
-        }
-    }
-}
-
-impl From<io::Error> for Mp4Error {
-    fn from(error: io::Error) -> Self {
-        Self::Io(error)
-    }
 }
 
 impl Track {

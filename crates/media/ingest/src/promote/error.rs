@@ -1,21 +1,31 @@
 //! Why titles could not be promoted.
 
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use catalog::MARK;
+
 /// Why titles could not be promoted. The message says what to do.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PromoteError {
     /// Another process is promoting titles to this folder.
+    #[error("another fullbore is promoting titles to {0}: wait for it to finish, or stop it")]
     Busy(PathBuf),
     /// The title in this folder is damaged, or could not be copied without damage.
+    #[error(
+        "{0} is not copied, because the copy would not match its record ({1}): check the title with `fullbore library verify`"
+    )]
     Damaged(PathBuf, String),
     /// The title in this folder was replaced or removed while it was copied.
+    #[error("{0} was replaced while it was copied: it is copied next time")]
     Changed(PathBuf),
     /// The title in this folder is no longer the copy that was made there, so it is left alone.
+    #[error(
+        "{0} was changed since it was copied: remove it, or keep it as a title of its own by removing the file {MARK} in it"
+    )]
     NoCopy(PathBuf),
     /// A file or folder could not be used.
+    #[error("cannot {what} {path}: {source}")]
     Io {
         /// The attempted action, as a verb: "make the folder".
         what: &'static str,
@@ -24,48 +34,6 @@ pub enum PromoteError {
         /// The system's error.
         source: io::Error,
     },
-}
-
-impl Display for PromoteError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy(to) => write!(
-                f,
-                "another fullbore is promoting titles to {}: wait for it to finish, or stop it",
-                to.display()
-            ),
-            Self::Damaged(title, why) => write!(
-                f,
-                "{} is not copied, because the copy would not match its record ({why}): check the title with `fullbore library verify`",
-                title.display()
-            ),
-            Self::Changed(title) => {
-                write!(
-                    f,
-                    "{} was replaced while it was copied: it is copied next time",
-                    title.display()
-                )
-            }
-            Self::NoCopy(title) => write!(
-                f,
-                "{} was changed since it was copied: remove it, or keep it as a title of its own by removing the file {} in it",
-                title.display(),
-                catalog::MARK
-            ),
-            Self::Io { what, path, source } => {
-                write!(f, "cannot {what} {}: {source}", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for PromoteError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
 }
 
 /// Adds to an I/O error what was attempted and on which path.
