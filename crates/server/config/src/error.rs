@@ -3,28 +3,34 @@
 use super::{HeaderFault, SiloError, SitesError};
 use catalog::FoldersError;
 use files::in_plain_words;
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// An error in a configuration, and its place.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
+    #[error(
+        "cannot read the configuration {file}: {why}; check the path, and that this user may read it"
+    )]
     Unreadable {
         /// The file.
         file: PathBuf,
         /// The reason.
+        #[source]
         why: io::Error,
     },
     /// The file is not TOML, or has a setting that does not exist or has the wrong type.
+    #[error("in {file}: {}", in_plain_words(&.why.to_string()))]
     Malformed {
         /// The file.
         file: PathBuf,
         /// The place and the fault.
+        #[source]
         why: Box<toml::de::Error>,
     },
     /// A number is out of bounds.
+    #[error("{setting} is {value}; it may be {allowed}")]
     OutOfBounds {
         /// The setting.
         setting: &'static str,
@@ -34,6 +40,7 @@ pub enum ConfigError {
         allowed: &'static str,
     },
     /// A text is not of the required kind.
+    #[error("{setting} has {value:?}; write {wanted}")]
     NotOfKind {
         /// The setting.
         setting: &'static str,
@@ -43,6 +50,9 @@ pub enum ConfigError {
         wanted: &'static str,
     },
     /// A prefix in `proxy_protocol.from` has bits after its length.
+    #[error(
+        "proxy_protocol.from has {text:?}, whose address has bits behind the prefix: write {meant:?}"
+    )]
     PrefixGoesOn {
         /// The prefix as written.
         text: String,
@@ -50,6 +60,7 @@ pub enum ConfigError {
         meant: String,
     },
     /// A rule about headers is invalid.
+    #[error("http.headers, rule {number}, for {path:?}: {fault}")]
     Headers {
         /// The rule's number, counted from 1.
         number: usize,
@@ -59,40 +70,76 @@ pub enum ConfigError {
         fault: HeaderFault,
     },
     /// The library's folders cannot be served together.
-    Folders(FoldersError),
+    #[error("{0}")]
+    Folders(#[source] FoldersError),
     /// The sites are invalid.
+    #[error("{0}")]
     Sites(SitesError),
     /// `signing.required` without `signing.keys`.
+    #[error(
+        "signing.required is set without signing.keys, so nothing would need a token; make a key with `fullbore sign --new-key FILE`"
+    )]
     RequiredWithoutKeys,
     /// `signing.keys` with an empty `signing.required`.
+    #[error(
+        "signing.required is empty, so nothing would need a token; leave it out to require one for everything"
+    )]
     NothingRequired,
     /// Certificates without TLS.
+    #[error("TLS is off, but certificates are given: remove one of these settings")]
     CertificatesWithoutTls,
     /// A certificate by ACME without TLS.
+    #[error(
+        "TLS is off, but [tls.acme] asks for a certificate: remove that section, or leave TLS on"
+    )]
     AcmeWithoutTls,
     /// A certificate by ACME in addition to a given one.
+    #[error(
+        "[tls.acme] asks for a certificate, but one is given: remove that section, or --cert and --key ([[tls.certificates]])"
+    )]
     AcmeWithCertificates,
     /// `tls.nic = "on"` on a route where the kernel gets no keys.
+    #[error(
+        "tls.nic = \"on\" needs the kernel, which passes keys to network cards: choose --route kernel or auto, or set tls.nic = \"off\""
+    )]
     NicWithoutKernel,
     /// The bypass route needs the keys that `--off handout` leaves in rustls.
+    #[error(
+        "--off handout leaves the TLS keys in rustls, and the bypass route needs them: choose --route userspace"
+    )]
     BypassWithoutKeys,
     /// The bypass route cannot use port 0, because no kernel chooses its port.
+    #[error("the bypass route needs a port: give one with --listen ADDR:PORT")]
     BypassWithoutPort,
     /// The bypass route has no address of its own.
+    #[error(
+        "bypass.addresses is empty: give the server an address that nothing else uses, in the configuration file: \
+         [bypass] addresses = [\"192.0.2.2\"]"
+    )]
     BypassWithoutAddress,
     /// The bypass route has no network card.
+    #[error("bypass.interface is missing: name the network card (`ip link` lists them)")]
     BypassWithoutNic,
     /// A caching edge without a cache folder.
+    #[error("an origin is set, but no cache: name a folder for it with --cache DIR")]
     OriginWithoutCache,
     /// A cache folder without an origin.
+    #[error("a cache is set, but no origin: name one with --origin URL, or leave the cache out")]
     CacheWithoutOrigin,
     /// The origin's address is invalid; the text says why.
+    #[error("{0}")]
     Origin(String),
     /// The bypass route cannot wait for an origin.
+    #[error("the bypass route cannot wait for an origin: choose --route auto for a caching edge")]
     BypassWithOrigin,
     /// The silos are invalid.
+    #[error("{0}")]
     Silos(SiloError),
     /// One of the server's own files would be served.
+    #[error(
+        "{file}{} is {what}, and it is in the library {library}, where any viewer could fetch it: {advice}",
+        in_parentheses(.real.as_deref())
+    )]
     OwnFileServed {
         /// The file.
         file: PathBuf,
@@ -125,94 +172,6 @@ impl ConfigError {
     }
 }
 
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { file, why } => cannot_read(f, file, why),
-            Self::Malformed { file, why } => {
-                write!(f, "in {}: {}", file.display(), in_plain_words(&why.to_string()))
-            }
-            Self::OutOfBounds { setting, value, allowed } => {
-                write!(f, "{setting} is {value}; it may be {allowed}")
-            }
-            Self::NotOfKind { setting, value, wanted } => {
-                write!(f, "{setting} has {value:?}; write {wanted}")
-            }
-            Self::PrefixGoesOn { text, meant } => write!(
-                f,
-                "proxy_protocol.from has {text:?}, whose address has bits behind the prefix: write {meant:?}"
-            ),
-            Self::Headers { number, path, fault } => {
-                write!(f, "http.headers, rule {number}, for {path:?}: {fault}")
-            }
-            Self::Folders(error) => error.fmt(f),
-            Self::Sites(error) => error.fmt(f),
-            Self::RequiredWithoutKeys => f.write_str(
-                "signing.required is set without signing.keys, so nothing would need a token; make a key with `fullbore sign --new-key FILE`",
-            ),
-            Self::NothingRequired => f.write_str(
-                "signing.required is empty, so nothing would need a token; leave it out to require one for everything",
-            ),
-            Self::CertificatesWithoutTls => {
-                f.write_str("TLS is off, but certificates are given: remove one of these settings")
-            }
-            Self::AcmeWithoutTls => f.write_str(
-                "TLS is off, but [tls.acme] asks for a certificate: remove that section, or leave TLS on",
-            ),
-            Self::AcmeWithCertificates => f.write_str(
-                "[tls.acme] asks for a certificate, but one is given: remove that section, or --cert and --key ([[tls.certificates]])",
-            ),
-            Self::NicWithoutKernel => f.write_str(
-                "tls.nic = \"on\" needs the kernel, which passes keys to network cards: choose --route kernel or auto, or set tls.nic = \"off\"",
-            ),
-            Self::BypassWithoutKeys => f.write_str(
-                "--off handout leaves the TLS keys in rustls, and the bypass route needs them: choose --route userspace",
-            ),
-            Self::BypassWithoutPort => {
-                f.write_str("the bypass route needs a port: give one with --listen ADDR:PORT")
-            }
-            Self::BypassWithoutAddress => f.write_str(
-                "bypass.addresses is empty: give the server an address that nothing else uses, in the configuration file: \
-                 [bypass] addresses = [\"192.0.2.2\"]",
-            ),
-            Self::BypassWithoutNic => f.write_str(
-                "bypass.interface is missing: name the network card (`ip link` lists them)",
-            ),
-            Self::OriginWithoutCache => {
-                f.write_str("an origin is set, but no cache: name a folder for it with --cache DIR")
-            }
-            Self::CacheWithoutOrigin => f.write_str(
-                "a cache is set, but no origin: name one with --origin URL, or leave the cache out",
-            ),
-            Self::Origin(why) => f.write_str(why),
-            Self::BypassWithOrigin => f.write_str(
-                "the bypass route cannot wait for an origin: choose --route auto for a caching edge",
-            ),
-            Self::Silos(error) => error.fmt(f),
-            Self::OwnFileServed { file, real, what, library, advice } => {
-                let by = real.as_ref().map(|real| format!(" ({})", real.display()));
-                let (file, by, library) = (file.display(), by.unwrap_or_default(), library.display());
-                write!(f, "{file}{by} is {what}, and it is in the library {library}, where any viewer could fetch it: {advice}")
-            }
-        }
-    }
-}
-
-fn cannot_read(f: &mut fmt::Formatter<'_>, file: &Path, why: &io::Error) -> fmt::Result {
-    write!(
-        f,
-        "cannot read the configuration {}: {why}; check the path, and that this user may read it",
-        file.display()
-    )
-}
-
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Unreadable { why, .. } => Some(why),
-            Self::Malformed { why, .. } => Some(&**why),
-            Self::Folders(error) => Some(error),
-            _ => None,
-        }
-    }
+fn in_parentheses(file: Option<&Path>) -> String {
+    file.map_or_else(String::new, |file| format!(" ({})", file.display()))
 }

@@ -5,7 +5,6 @@ use crate::path_pattern::{PathPattern, PatternFault};
 use fullbore_http::{Cors, FieldFault, FieldLines};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// More rules than people write. Each file that is opened is matched against all of them.
 const RULES_MAX: usize = 100;
@@ -68,29 +67,17 @@ fn is_cache_control(value: &str) -> bool {
 }
 
 /// The fault of a rule about headers.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
     /// Its path.
+    #[error("path: {0}")]
     Path(PatternFault),
     /// Its `cache_control` is invalid; this is the text.
+    #[error("cache_control has {0:?}; write visible ASCII, such as \"max-age=60\"")]
     CacheControl(String),
     /// One of its `fields`.
+    #[error("fields: {0}")]
     Field(FieldFault),
-}
-
-impl fmt::Display for HeaderFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Path(fault) => write!(f, "path: {fault}"),
-            Self::CacheControl(value) => {
-                write!(
-                    f,
-                    "cache_control has {value:?}; write visible ASCII, such as \"max-age=60\""
-                )
-            }
-            Self::Field(fault) => write!(f, "fields: {fault}"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -62,36 +62,30 @@ fn find(bytes: &[u8], piece: &[u8]) -> Option<usize> {
 }
 
 /// Why a pattern is invalid.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatternFault {
     /// It does not begin at the library's root; this is the text.
+    #[error(fmt = write_relative)]
     Relative(String),
     /// It ends with a slash, and no file's path does; this is the text.
+    #[error("it names a folder, and only files have headers; write {meant:?}", meant = format!("{}*", .0))]
     Folder(String),
     /// It has a segment that no file's path has, or control characters.
+    #[error(
+        "no file has such a path: leave out control characters, \"//\", \".\" and \"..\", as in \"/films/*\""
+    )]
     Impossible,
     /// It is too long.
+    #[error("it has more than {BYTES_MAX} bytes; write a shorter one, such as \"/films/*\"")]
     TooLong,
 }
 
-impl fmt::Display for PatternFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Relative(text) if text.is_empty() => {
-                f.write_str("it is empty; write a path with a slash in front, such as \"/films/*\"")
-            }
-            Self::Relative(text) => {
-                let (there, anywhere) = (format!("/{text}"), format!("*{text}"));
-                write!(f, "it begins with neither a slash nor a star; write {there:?} or {anywhere:?}")
-            }
-            Self::Folder(text) => {
-                let meant = format!("{text}*");
-                write!(f, "it names a folder, and only files have headers; write {meant:?}")
-            }
-            Self::Impossible => f.write_str(
-                "no file has such a path: leave out control characters, \"//\", \".\" and \"..\", as in \"/films/*\"",
-            ),
-            Self::TooLong => write!(f, "it has more than {BYTES_MAX} bytes; write a shorter one, such as \"/films/*\""),
+fn write_relative(text: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let (there, anywhere) = (format!("/{text}"), format!("*{text}"));
+    match text {
+        "" => f.write_str("it is empty; write a path with a slash in front, such as \"/films/*\""),
+        _ => {
+            write!(f, "it begins with neither a slash nor a star; write {there:?} or {anywhere:?}")
         }
     }
 }

@@ -4,7 +4,6 @@ use super::{Config, Route, Switch};
 use machine::parse_list;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::PathBuf;
 
 /// Which connections a silo serves.
@@ -54,20 +53,29 @@ pub struct SiloPlan {
 }
 
 /// An error in the silos.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiloError {
     /// A list of CPUs is invalid.
+    #[error(
+        "silos.cpus has {text:?}; write numbers of CPUs such as \"0-7,16-23\" (`lscpu -e` lists them)"
+    )]
     NoCpus {
         /// The text as written.
         text: String,
     },
     /// A CPU is in two silos.
+    #[error("CPU {0} is in two of the [[silos]]; a CPU belongs to one")]
     CpuTwice(u32),
     /// A network card is in two silos.
+    #[error("the network card {0} is in two of the [[silos]]; a card belongs to one")]
     NicTwice(String),
     /// A folder is in two silos.
+    #[error("the folder {0} is in two of the [[silos]]; a folder belongs to one")]
     FolderTwice(PathBuf),
     /// The machine does not have a CPU of a silo.
+    #[error(
+        "silos.cpus has {cpus:?}, and this machine has no CPU {cpu}, only {present}: leave out what is not there (`lscpu -e` lists the CPUs)"
+    )]
     NoCpu {
         /// The CPU.
         cpu: u32,
@@ -77,11 +85,17 @@ pub enum SiloError {
         present: String,
     },
     /// The server may not use any CPU of a silo.
+    #[error(
+        "the server may not use any of the CPUs {cpus} of a silo; see Cpus_allowed_list in /proc/self/status"
+    )]
     NoCpuAllowed {
         /// The silo's CPUs.
         cpus: String,
     },
     /// There are fewer workers than silos.
+    #[error(
+        "there are {silos} silos but only {workers} workers: each silo needs one; set workers to {silos} or more, or to 0"
+    )]
     FewWorkers {
         /// How many workers.
         workers: usize,
@@ -89,14 +103,24 @@ pub enum SiloError {
         silos: usize,
     },
     /// There is no such network interface.
+    #[error("silos.cards has {0:?}, which is not a network card here (`ip link` lists them)")]
     NoNic(String),
     /// There is no such folder.
+    #[error("silos.folders has {0}, which is not a folder")]
     NoFolder(PathBuf),
     /// A folder is not in the library.
+    #[error("silos.folders has {0}, which is not in the library")]
     FolderOutside(PathBuf),
     /// Folders of two silos are on the same disk.
+    #[error(
+        "the folders {0} and {1} are on the same disk and in different silos; a disk belongs to one silo"
+    )]
     DiskShared(PathBuf, PathBuf),
     /// Connections cannot be assigned to silos on this route, or with this switch off.
+    #[error(
+        "silo = \"{}\" needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out",
+        .silo.name()
+    )]
     NoListeners {
         /// The placement that needs it.
         silo: Placement,
@@ -104,88 +128,26 @@ pub enum SiloError {
         what: &'static str,
     },
     /// Connections of this route cannot move to other silos.
+    #[error(
+        "silo = \"disk\" moves connections between workers, and those of the bypass route cannot move: choose another route, or leave one of the two out"
+    )]
     NoMoves,
     /// A silo's mark is 0, the number that means no mark.
+    #[error(
+        "silos.mark is 0, which means no mark; write the number that `ip rule` looks for, such as 1"
+    )]
     MarkZero,
     /// Some silos have marks, and others have none.
+    #[error(
+        "some of the [[silos]] have a mark and others have none: write one for each (silos may share one), or for none"
+    )]
     MarkMissing,
     /// Connections cannot be marked on this route, or with this switch off.
+    #[error(
+        "silos.mark needs a listening socket of the kernel for each worker, and {0} has none: leave one of the two out"
+    )]
     MarkWithoutListeners(&'static str),
 }
-
-impl fmt::Display for SiloError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoCpus { text } => write!(
-                f,
-                "silos.cpus has {text:?}; write numbers of CPUs such as \"0-7,16-23\" (`lscpu -e` lists them)"
-            ),
-            Self::CpuTwice(cpu) => {
-                write!(f, "CPU {cpu} is in two of the [[silos]]; a CPU belongs to one")
-            }
-            Self::NicTwice(card) => {
-                write!(
-                    f,
-                    "the network card {card} is in two of the [[silos]]; a card belongs to one"
-                )
-            }
-            Self::FolderTwice(folder) => {
-                let folder = folder.display();
-                write!(f, "the folder {folder} is in two of the [[silos]]; a folder belongs to one")
-            }
-            Self::NoCpu { cpu, cpus, present } => write!(
-                f,
-                "silos.cpus has {cpus:?}, and this machine has no CPU {cpu}, only {present}: leave out what is not there (`lscpu -e` lists the CPUs)"
-            ),
-            Self::NoCpuAllowed { cpus } => write!(
-                f,
-                "the server may not use any of the CPUs {cpus} of a silo; see Cpus_allowed_list in /proc/self/status"
-            ),
-            Self::FewWorkers { workers, silos } => write!(
-                f,
-                "there are {silos} silos but only {workers} workers: each silo needs one; set workers to {silos} or more, or to 0"
-            ),
-            Self::NoNic(card) => {
-                write!(
-                    f,
-                    "silos.cards has {card:?}, which is not a network card here (`ip link` lists them)"
-                )
-            }
-            Self::NoFolder(folder) => {
-                write!(f, "silos.folders has {}, which is not a folder", folder.display())
-            }
-            Self::FolderOutside(folder) => {
-                write!(f, "silos.folders has {}, which is not in the library", folder.display())
-            }
-            Self::DiskShared(one, other) => write!(
-                f,
-                "the folders {} and {} are on the same disk and in different silos; a disk belongs to one silo",
-                one.display(),
-                other.display()
-            ),
-            Self::NoListeners { silo, what } => write!(
-                f,
-                "silo = \"{}\" needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out",
-                silo.name()
-            ),
-            Self::NoMoves => f.write_str(
-                "silo = \"disk\" moves connections between workers, and those of the bypass route cannot move: choose another route, or leave one of the two out"
-            ),
-            Self::MarkZero => f.write_str(
-                "silos.mark is 0, which means no mark; write the number that `ip rule` looks for, such as 1"
-            ),
-            Self::MarkMissing => f.write_str(
-                "some of the [[silos]] have a mark and others have none: write one for each (silos may share one), or for none"
-            ),
-            Self::MarkWithoutListeners(what) => write!(
-                f,
-                "silos.mark needs a listening socket of the kernel for each worker, and {what} has none: leave one of the two out"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SiloError {}
 
 /// Checks everything that does not depend on the machine.
 pub(crate) fn check(config: &Config) -> Result<(), SiloError> {

@@ -5,7 +5,6 @@ use crate::host_name::is_host_name;
 use catalog::FoldersError;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// The longest name in DNS (RFC 1035 section 2.3.4), without the dot at its end.
@@ -29,9 +28,10 @@ pub struct HostedSite {
 }
 
 /// An error in the sites.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SitesError {
     /// One of them is invalid.
+    #[error("[[sites]], number {number}: {fault}")]
     Site {
         /// The site's number, counted from 1.
         number: usize,
@@ -39,83 +39,51 @@ pub enum SitesError {
         fault: SiteFault,
     },
     /// There are too many, this number.
+    #[error("there are {0} [[sites]]; there may be 1 to {SITES_MAX}")]
     TooMany(usize),
     /// A folder is in the libraries of two hosts.
+    #[error("{}", describe_shared(.0))]
     Shared(FoldersError),
     /// Titles are pinned, but only sites have libraries.
+    #[error(
+        "memory.pins names titles of library, which is not set (the [[sites]] have no pins): set library, or leave the pins out"
+    )]
     PinsWithoutLibrary,
 }
 
 /// The fault of a site.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SiteFault {
     /// It has no host.
+    #[error("hosts is empty: name the hosts of this library, such as \"video.example.org\"")]
     NoHosts,
     /// One of its hosts is a pattern.
+    #[error("hosts has {0:?}, and patterns are not possible: write each name")]
     Wildcard(String),
     /// One of its hosts has characters outside ASCII.
+    #[error(
+        "hosts has {0:?}: write it as it is in DNS, which browsers send, too (\"xn--...\"; `idn2 NAME` prints it)"
+    )]
     NotAscii(String),
     /// One of its hosts ends with the dot of the DNS root.
+    #[error(
+        "hosts has {0:?}: write it without the dot at its end; requests with it are answered, too"
+    )]
     FinalDot(String),
     /// One of its hosts is written with a scheme, a port or a path, or as an IPv6 address.
+    #[error(
+        "hosts has {0:?}: write the name alone, such as \"video.example.org\", without scheme, port and path"
+    )]
     MoreThanName(String),
     /// One of its hosts cannot be in a request.
+    #[error("hosts has {0:?}, which is not a host name: write one such as \"video.example.org\"")]
     NoName(String),
     /// One of its hosts is named twice, first in the site of this number.
+    #[error("hosts has {0:?}, which is in number {1} already: write it in one of them")]
     Twice(String, usize),
     /// Its folders cannot be served together.
+    #[error("{0}")]
     Folders(FoldersError),
-}
-
-impl fmt::Display for SitesError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Site { number, fault } => write!(f, "[[sites]], number {number}: {fault}"),
-            Self::TooMany(count) => {
-                write!(f, "there are {count} [[sites]]; there may be 1 to {SITES_MAX}")
-            }
-            Self::Shared(error) => f.write_str(&describe_shared(error)),
-            Self::PinsWithoutLibrary => f.write_str(
-                "memory.pins names titles of library, which is not set (the [[sites]] have no pins): set library, or leave the pins out",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for SitesError {}
-
-impl fmt::Display for SiteFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoHosts => f.write_str(
-                "hosts is empty: name the hosts of this library, such as \"video.example.org\"",
-            ),
-            Self::Wildcard(host) => {
-                write!(f, "hosts has {host:?}, and patterns are not possible: write each name")
-            }
-            Self::NotAscii(host) => write!(
-                f,
-                "hosts has {host:?}: write it as it is in DNS, which browsers send, too (\"xn--...\"; `idn2 NAME` prints it)"
-            ),
-            Self::FinalDot(host) => write!(
-                f,
-                "hosts has {host:?}: write it without the dot at its end; requests with it are answered, too"
-            ),
-            Self::MoreThanName(host) => write!(
-                f,
-                "hosts has {host:?}: write the name alone, such as \"video.example.org\", without scheme, port and path"
-            ),
-            Self::NoName(host) => write!(
-                f,
-                "hosts has {host:?}, which is not a host name: write one such as \"video.example.org\""
-            ),
-            Self::Twice(host, first) => write!(
-                f,
-                "hosts has {host:?}, which is in number {first} already: write it in one of them"
-            ),
-            Self::Folders(error) => error.fmt(f),
-        }
-    }
 }
 
 /// The library's folders, and those of the sites, in this order.

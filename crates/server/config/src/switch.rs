@@ -3,7 +3,6 @@
 //! A switch changes the cost of a byte, never its value. docs/serve.md describes each one.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
 /// An optimisation that can be switched off.
@@ -93,20 +92,17 @@ impl Switch {
     pub fn names() -> String {
         Self::ALL.map(|(_, name, _)| name).join(", ")
     }
-}
 
-/// The name of no switch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownSwitch(String);
-
-impl fmt::Display for UnknownSwitch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Switch::ALL.map(|(_, name, what)| format!("{name} ({what})"));
-        write!(f, "unknown switch {:?}; choose from {}", self.0, names.join(", "))
+    /// All names and what they stand for, as a list for people.
+    fn choices() -> String {
+        Self::ALL.map(|(_, name, what)| format!("{name} ({what})")).join(", ")
     }
 }
 
-impl std::error::Error for UnknownSwitch {}
+/// The name of no switch.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown switch {0:?}; choose from {choices}", choices = Switch::choices())]
+pub struct UnknownSwitch(String);
 
 impl FromStr for Switch {
     type Err = UnknownSwitch;

@@ -1,10 +1,10 @@
 //! Errors when opening a device, with advice.
 
-use std::fmt;
 use std::io;
 
 /// A step of set-up that failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{step}: {source}; {advice}")]
 pub struct SetupError {
     /// The action that failed, and its object.
     step: String,
@@ -44,17 +44,5 @@ impl SetupError {
     /// The system's error.
     pub fn io(&self) -> &io::Error {
         &self.source
-    }
-}
-
-impl fmt::Display for SetupError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.step, self.source, self.advice)
-    }
-}
-
-impl std::error::Error for SetupError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.source)
     }
 }

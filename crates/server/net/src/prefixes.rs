@@ -3,7 +3,6 @@
 //! A set keeps sorted ranges with gaps between them: 8 bytes for an IPv4 range, 32 for an IPv6 range. Prefixes that overlap or touch become one
 //! range. An IPv6 prefix of IPv4-mapped addresses (`::ffff:0:0/96`) counts as IPv4, as such viewers do. No other IPv6 prefix covers IPv4.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -25,28 +24,15 @@ pub enum AddressBlock {
 }
 
 /// Why a text is not a prefix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrefixFault {
     /// It is neither an address nor a prefix.
+    #[error("write an address or a prefix, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32")]
     Malformed,
     /// Its address has bits after the prefix; the address that may have been meant.
+    #[error("its address has bits after the prefix: write {0}/{1}")]
     BitsBehind(IpAddr, u8),
 }
-
-impl fmt::Display for PrefixFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed => f.write_str(
-                "write an address or a prefix, such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32",
-            ),
-            Self::BitsBehind(address, bits) => {
-                write!(f, "its address has bits after the prefix: write {address}/{bits}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for PrefixFault {}
 
 impl FromStr for AddressBlock {
     type Err = PrefixFault;

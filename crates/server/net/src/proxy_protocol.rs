@@ -5,7 +5,6 @@
 //! Additions after the addresses (TLVs) are skipped. The caller must read headers only from trusted proxies, and must not serve a trusted proxy's
 //! connection without one.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The beginning of every header.
@@ -44,38 +43,28 @@ pub enum Introduction {
     },
 }
 
-/// Why bytes are not a header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why bytes are not a header. The text is part of a sentence about the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyFault {
     /// They begin differently: perhaps with the request itself, or with a header of version 1.
+    #[error("it does not begin with a header of version 2")]
     Signature,
     /// The version is not 2.
+    #[error("its header does not have version 2")]
     Version,
     /// The command is neither LOCAL nor PROXY.
+    #[error("its header has a command other than LOCAL and PROXY")]
     Command,
     /// The proxied connection is not TCP over IPv4 or IPv6.
+    #[error("its header is not for TCP over IPv4 or IPv6")]
     Family,
     /// The header is longer than [`HEADER_BYTES_MAX`].
+    #[error("its header has more than {HEADER_BYTES_MAX} bytes")]
     TooLong,
     /// The header is too short for its addresses.
+    #[error("its header is too short for the addresses")]
     TooShort,
 }
-
-impl fmt::Display for ProxyFault {
-    /// As part of a sentence about the connection.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Signature => "it does not begin with a header of version 2",
-            Self::Version => "its header does not have version 2",
-            Self::Command => "its header has a command other than LOCAL and PROXY",
-            Self::Family => "its header is not for TCP over IPv4 or IPv6",
-            Self::TooLong => "its header has more than 16384 bytes",
-            Self::TooShort => "its header is too short for the addresses",
-        })
-    }
-}
-
-impl std::error::Error for ProxyFault {}
 
 impl ProxyFault {
     /// The counter's label.

@@ -8,7 +8,6 @@ use frames::{
     BuffersInPlace, Interface, PAYLOAD_BYTES_MAX, SetupError, TapSetup, XdpSetup, receive_queues,
     siblings,
 };
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -22,41 +21,22 @@ const WANT_BYTES_MIN: u32 = 32 << 10;
 const PACE_BYTES_MIN: u32 = 64 << 10;
 
 /// Why the bypass route is not available.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum BypassError {
     /// The configuration is wrong.
-    Config(ConfigError),
+    #[error("no bypass route: {0}")]
+    Config(#[source] ConfigError),
     /// The device cannot be set up.
-    Device(SetupError),
+    #[error("no bypass route: {0}")]
+    Device(#[source] SetupError),
     /// The kernel returned no random numbers.
-    NoRandomNumbers(io::Error),
+    #[error("no bypass route: the kernel returned no random numbers: {0}")]
+    NoRandomNumbers(#[source] io::Error),
     /// There are no file descriptors left.
-    NoDescriptors(io::Error),
-}
-
-impl fmt::Display for BypassError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no bypass route: ")?;
-        match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Device(error) => error.fmt(f),
-            Self::NoRandomNumbers(why) => write!(f, "the kernel returned no random numbers: {why}"),
-            Self::NoDescriptors(why) => write!(
-                f,
-                "no file descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for BypassError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Config(error) => Some(error),
-            Self::Device(error) => Some(error),
-            Self::NoRandomNumbers(why) | Self::NoDescriptors(why) => Some(why),
-        }
-    }
+    #[error(
+        "no bypass route: no file descriptors left: {0}; raise the limit (ulimit -n, LimitNOFILE)"
+    )]
+    NoDescriptors(#[source] io::Error),
 }
 
 /// Opens the device, with a queue for each of `workers`. `lends` are each worker's buffers that it may send from.

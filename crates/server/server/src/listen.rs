@@ -28,9 +28,13 @@ const ADMIN: &str = "--admin";
 const REDIRECT: &str = "tls.redirect_listen";
 
 /// Why an address cannot be listened on.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another program uses it.
+    #[error(
+        "cannot listen on {address}: address already in use; stop the program that uses it, or choose another with {flag} ADDR:PORT{}",
+        outgoing_advice(.address.port(), .outgoing.as_ref())
+    )]
     Taken {
         /// The address.
         address: SocketAddr,
@@ -40,65 +44,53 @@ pub enum ListenError {
         outgoing: Option<RangeInclusive<u16>>,
     },
     /// The kernel refused it.
+    #[error(
+        "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT \
+         (it must be an address of this machine, and ports below 1024 need privileges)"
+    )]
     Refused {
         /// The address.
         address: SocketAddr,
         /// The flag that sets another.
         flag: &'static str,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// The kernel refused the program that assigns connections to silos.
-    Steering(io::Error),
+    #[error(
+        "cannot give connections to the silos of their network cards: {0}; raise `sysctl net.core.optmem_max`, or start with --silo off"
+    )]
+    Steering(#[source] io::Error),
     /// Connections cannot have this congestion control.
+    #[error(fmt = write_no_congestion_control)]
     CongestionControl {
         /// Its name.
         name: String,
         /// The ones that the kernel has now.
         known: String,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
 }
 
-impl fmt::Display for ListenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Taken { address, flag, outgoing } => {
-                write!(
-                    f,
-                    "cannot listen on {address}: address already in use; stop the program that uses it, or choose another with {flag} ADDR:PORT"
-                )?;
-                let Some(ports) = outgoing else { return Ok(()) };
-                let (first, last, port) = (ports.start(), ports.end(), address.port());
-                write!(
-                    f,
-                    ". Linux uses ports {first} to {last} for outgoing connections, so one of those may use it: \
-                     choose a port outside this range, or reserve this one for the server with \
-                     `sysctl net.ipv4.ip_local_reserved_ports={port}`"
-                )
-            }
-            Self::Refused { address, flag, why } => write!(
-                f,
-                "cannot listen on {address}: {why}; choose another with {flag} ADDR:PORT \
-                 (it must be an address of this machine, and ports below 1024 need privileges)"
-            ),
-            Self::Steering(why) => write!(
-                f,
-                "cannot give connections to the silos of their network cards: {why}; raise `sysctl net.core.optmem_max`, or start with --silo off"
-            ),
-            Self::CongestionControl { name, known, why } => {
-                no_congestion_control(f, name, known, why)
-            }
-        }
-    }
+/// The end of the sentence for a port that Linux may have given to an outgoing connection.
+fn outgoing_advice(port: u16, ports: Option<&RangeInclusive<u16>>) -> String {
+    let Some(ports) = ports else { return String::new() };
+    let (first, last) = (ports.start(), ports.end());
+    format!(
+        ". Linux uses ports {first} to {last} for outgoing connections, so one of those may use it: \
+         choose a port outside this range, or reserve this one for the server with \
+         `sysctl net.ipv4.ip_local_reserved_ports={port}`"
+    )
 }
 
-fn no_congestion_control(
-    f: &mut fmt::Formatter<'_>,
+fn write_no_congestion_control(
     name: &str,
     known: &str,
     why: &io::Error,
+    f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     write!(f, "net.congestion_control = {name:?} is not available here: ")?;
     match why.raw_os_error() {
@@ -111,16 +103,6 @@ fn no_congestion_control(
             "only root may choose it; allow it for others with `sysctl net.ipv4.tcp_allowed_congestion_control`, or choose another one"
         ),
         _ => write!(f, "{why}; the kernel has {known}"),
-    }
-}
-
-impl std::error::Error for ListenError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Taken { .. } => None,
-            Self::Refused { why, .. } | Self::CongestionControl { why, .. } => Some(why),
-            Self::Steering(why) => Some(why),
-        }
     }
 }
 

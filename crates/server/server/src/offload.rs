@@ -8,15 +8,25 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 /// Why the kernel route, or a card's TLS, is not available.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NoKernelRoute {
     /// `--off handout` leaves the keys in the library that did the handshake.
+    #[error(
+        "--off handout leaves the TLS keys in rustls, and {} needs them: leave it out, or {}",
+        .0.as_str(),
+        .0.instead()
+    )]
     KeysNotHandedOut(OffloadWanted),
     /// The kernel cannot encrypt TLS.
-    NoTls(OffloadWanted, io::Error),
+    #[error(fmt = write_no_tls)]
+    NoTls(OffloadWanted, #[source] io::Error),
     /// The kernel does not list its network devices.
-    NoNetlink(io::Error),
+    #[error(
+        "tls.nic is \"on\", and the kernel does not tell of its network cards ({0}): allow AF_NETLINK, or set tls.nic = \"auto\""
+    )]
+    NoNetlink(#[source] io::Error),
     /// No network card encrypts; the text says what is missing.
+    #[error("tls.nic is \"on\", and no network card encrypts: {0}; or set tls.nic = \"auto\"")]
     NoNic(String),
 }
 
@@ -63,46 +73,19 @@ impl OffloadWanted {
     }
 }
 
-impl fmt::Display for NoKernelRoute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::KeysNotHandedOut(wanted) => write!(
-                f,
-                "--off handout leaves the TLS keys in rustls, and {} needs them: leave it out, or {}",
-                wanted.as_str(),
-                wanted.instead()
-            ),
-            Self::NoTls(wanted, why) if why.raw_os_error() == Some(libc::ENOENT) => write!(
-                f,
-                "cannot use {}: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; or {}",
-                wanted.as_str(),
-                wanted.instead()
-            ),
-            Self::NoTls(wanted, why) => write!(
-                f,
-                "cannot use {}: this kernel's TLS does not work: {why}; or {}",
-                wanted.as_str(),
-                wanted.instead()
-            ),
-            Self::NoNetlink(why) => write!(
-                f,
-                "tls.nic is \"on\", and the kernel does not tell of its network cards ({why}): allow AF_NETLINK, or set tls.nic = \"auto\""
-            ),
-            Self::NoNic(missing) => write!(
-                f,
-                "tls.nic is \"on\", and no network card encrypts: {missing}; or set tls.nic = \"auto\""
-            ),
-        }
+fn write_no_tls(
+    wanted: &OffloadWanted,
+    why: &io::Error,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    let (wanted, instead) = (wanted.as_str(), wanted.instead());
+    if why.raw_os_error() == Some(libc::ENOENT) {
+        return write!(
+            f,
+            "cannot use {wanted}: this kernel has no TLS, or its module is not loaded: run \"modprobe tls\" as root; or {instead}"
+        );
     }
-}
-
-impl std::error::Error for NoKernelRoute {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::KeysNotHandedOut(_) | Self::NoNic(_) => None,
-            Self::NoTls(_, why) | Self::NoNetlink(why) => Some(why),
-        }
-    }
+    write!(f, "cannot use {wanted}: this kernel's TLS does not work: {why}; or {instead}")
 }
 
 /// Chooses by the configuration and by this machine's abilities.

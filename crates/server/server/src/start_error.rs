@@ -6,87 +6,125 @@ use crate::listen::ListenError;
 use crate::offload::NoKernelRoute;
 use crate::upgrade::UpgradeError;
 use config::{ConfigError, SiloError};
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Why a server did not start.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration is wrong.
-    Config(ConfigError),
+    #[error("{0}")]
+    Config(#[from] ConfigError),
     /// There is nothing to serve.
+    #[error("no library was given: name its directory")]
     NoLibrary,
     /// The library is not a folder.
+    #[error("{0} is not a directory, or is not there: check the library's path")]
     LibraryNotAFolder(PathBuf),
     /// The library's folder cannot be opened.
+    #[error("cannot open the library {library}: {why}; check its permissions and its disk")]
     Library {
         /// The folder.
         library: PathBuf,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// None of the library's folders can be opened.
+    #[error(
+        "none of the library's {count} folders can be opened; the first is {first}: {why}; mount the disks, or name other folders"
+    )]
     NoFolder {
         /// The number of folders.
         count: usize,
         /// The first of them.
         first: PathBuf,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// The certificates cannot be used.
-    Tls(tls::TlsConfigError),
+    #[error("{0}")]
+    Tls(#[from] tls::TlsConfigError),
     /// The keys of signed URLs cannot be used.
-    SigningKeys(token::KeyError),
+    #[error("{0}")]
+    SigningKeys(#[from] token::KeyError),
     /// A list of addresses cannot be used.
-    AddressList(AddressListError),
+    #[error("{0}")]
+    AddressList(#[from] AddressListError),
     /// The cache's folder cannot be used.
+    #[error("cannot use the cache {cache}: {why}")]
     Cache {
         /// The folder.
         cache: PathBuf,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// The helper of a caching edge cannot be started.
+    #[error("cannot start the caching edge's helper: {why}")]
     Helper {
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// The helper that gets certificates cannot be started.
+    #[error("cannot start the helper for certificates (tls.acme): {why}")]
     AcmeHelper {
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// A file or folder that getting certificates needs cannot be used.
+    #[error("[tls.acme] needs {file}, which cannot be used: {why}")]
     AcmeFile {
         /// The file or folder.
         file: PathBuf,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// The address for a certificate authority's checks cannot be listened on.
+    #[error(
+        "cannot listen on {address} for the questions of the certificate authority: {why}; it always connects to port 80 of the domain. \
+         Let the service open ports below 1024 (CAP_NET_BIND_SERVICE) and stop other web servers, or forward port 80 to another \
+         one (in [tls.acme]: listen = \"[::]:8080\"), or prove the names in DNS (dns_hook = \"/etc/fullbore/dns-hook\")"
+    )]
     AcmeAddress {
         /// The address.
         address: SocketAddr,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// The kernel route is not available.
-    KernelRoute(NoKernelRoute),
+    #[error("{0}")]
+    KernelRoute(#[from] NoKernelRoute),
     /// The bypass route is not available.
-    BypassRoute(BypassError),
+    #[error("{0}")]
+    BypassRoute(#[from] BypassError),
     /// The access log cannot be written.
+    #[error(
+        "cannot open the access log {file}: {why}; check that its directory is there, and that this user may write to it"
+    )]
     AccessLog {
         /// The file.
         file: PathBuf,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// An address cannot be listened on.
-    Listen(ListenError),
+    #[error("{0}")]
+    Listen(#[from] ListenError),
     /// The buffers alone would take more than half of the remaining memory.
+    #[error(
+        "not enough memory: the buffers of {workers} workers take {} MiB, and {limit} leaves {} MiB; \
+         raise that limit, or use fewer workers (--workers)",
+        .buffer_bytes >> 20,
+        .left_bytes >> 20
+    )]
     Memory {
         /// The number of workers.
         workers: usize,
@@ -98,179 +136,46 @@ pub enum StartError {
         left_bytes: u64,
     },
     /// The kernel returned no random numbers.
+    #[error("the kernel returned no random numbers: try again")]
     NoRandomNumbers,
     /// There are no file descriptors left.
-    NoDescriptors(io::Error),
+    #[error("no file descriptors left: {0}; raise the limit (ulimit -n, LimitNOFILE)")]
+    NoDescriptors(#[source] io::Error),
     /// A thread cannot be started.
+    #[error("cannot start the {which} thread: {why}; raise the limit (ulimit -u, TasksMax)")]
     Thread {
         /// The thread.
         which: &'static str,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// A thread panicked while it started.
+    #[error("a thread panicked; its message is above")]
     ThreadPanicked,
     /// The admin listener cannot be started.
-    Admin(io::Error),
+    #[error("cannot start the admin listener: {0}")]
+    Admin(#[source] io::Error),
     /// io_uring is not available.
-    NoRing(io::Error),
+    #[error(
+        "io_uring is not available: {0}; Fullbore needs Linux 6.1 or newer, and kernel.io_uring_disabled=0 (sysctl)"
+    )]
+    NoRing(#[source] io::Error),
     /// A worker cannot start.
+    #[error("worker {index} cannot start: {why}")]
     Worker {
         /// The worker's number.
         index: usize,
         /// The kernel's error.
+        #[source]
         why: io::Error,
     },
     /// A worker ended during startup.
+    #[error("a worker ended during the start; see above")]
     WorkerGone,
     /// The server cannot take over from another one.
-    Upgrade(UpgradeError),
-}
-
-impl fmt::Display for StartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Config(error) => error.fmt(f),
-            Self::Cache { cache, why } => {
-                write!(f, "cannot use the cache {}: {why}", cache.display())
-            }
-            Self::Helper { why } => write!(f, "cannot start the caching edge's helper: {why}"),
-            Self::AcmeHelper { why } => {
-                write!(f, "cannot start the helper for certificates (tls.acme): {why}")
-            }
-            Self::AcmeFile { file, why } => {
-                write!(f, "[tls.acme] needs {}, which cannot be used: {why}", file.display())
-            }
-            Self::AcmeAddress { address, why } => no_challenges(f, *address, why),
-            Self::NoLibrary => f.write_str("no library was given: name its directory"),
-            Self::LibraryNotAFolder(library) => write!(
-                f,
-                "{} is not a directory, or is not there: check the library's path",
-                library.display()
-            ),
-            Self::Library { library, why } => {
-                cannot_open(f, "library", library, why, "check its permissions and its disk")
-            }
-            Self::NoFolder { count, first, why } => write!(
-                f,
-                "none of the library's {count} folders can be opened; the first is {}: {why}; mount the disks, or name other folders",
-                first.display()
-            ),
-            Self::Tls(error) => error.fmt(f),
-            Self::SigningKeys(error) => error.fmt(f),
-            Self::AddressList(error) => error.fmt(f),
-            Self::KernelRoute(error) => error.fmt(f),
-            Self::BypassRoute(error) => error.fmt(f),
-            Self::AccessLog { file, why } => {
-                let advice =
-                    "check that its directory is there, and that this user may write to it";
-                cannot_open(f, "access log", file, why, advice)
-            }
-            Self::Listen(error) => error.fmt(f),
-            Self::Memory { workers, buffer_bytes, limit, left_bytes } => write!(
-                f,
-                "not enough memory: the buffers of {workers} workers take {} MiB, and {limit} leaves {} MiB; \
-                 raise that limit, or use fewer workers (--workers)",
-                buffer_bytes >> 20,
-                left_bytes >> 20
-            ),
-            Self::NoRandomNumbers => {
-                f.write_str("the kernel returned no random numbers: try again")
-            }
-            Self::NoDescriptors(why) => write!(
-                f,
-                "no file descriptors left: {why}; raise the limit (ulimit -n, LimitNOFILE)"
-            ),
-            Self::Thread { which, why } => write!(
-                f,
-                "cannot start the {which} thread: {why}; raise the limit (ulimit -u, TasksMax)"
-            ),
-            Self::ThreadPanicked => f.write_str("a thread panicked; its message is above"),
-            Self::Admin(why) => write!(f, "cannot start the admin listener: {why}"),
-            Self::NoRing(why) => write!(
-                f,
-                "io_uring is not available: {why}; Fullbore needs Linux 6.1 or newer, and kernel.io_uring_disabled=0 (sysctl)"
-            ),
-            Self::Worker { index, why } => write!(f, "worker {index} cannot start: {why}"),
-            Self::WorkerGone => f.write_str("a worker ended during the start; see above"),
-            Self::Upgrade(error) => error.fmt(f),
-        }
-    }
-}
-
-fn cannot_open(
-    f: &mut fmt::Formatter<'_>,
-    what: &str,
-    path: &Path,
-    why: &io::Error,
-    advice: &str,
-) -> fmt::Result {
-    write!(f, "cannot open the {what} {}: {why}; {advice}", path.display())
-}
-
-/// The server could not answer a certificate authority.
-fn no_challenges(f: &mut fmt::Formatter<'_>, address: SocketAddr, why: &io::Error) -> fmt::Result {
-    write!(
-        f,
-        "cannot listen on {address} for the questions of the certificate authority: {why}; it always connects to port 80 of the domain. \
-         Let the service open ports below 1024 (CAP_NET_BIND_SERVICE) and stop other web servers, or forward port 80 to another \
-         one (in [tls.acme]: listen = \"[::]:8080\"), or prove the names in DNS (dns_hook = \"/etc/fullbore/dns-hook\")"
-    )
-}
-
-impl std::error::Error for StartError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Config(error) => Some(error),
-            Self::Tls(error) => Some(error),
-            Self::SigningKeys(error) => Some(error),
-            Self::AddressList(error) => Some(error),
-            Self::KernelRoute(error) => Some(error),
-            Self::BypassRoute(error) => Some(error),
-            Self::Listen(error) => Some(error),
-            Self::Upgrade(error) => Some(error),
-            Self::Library { why, .. }
-            | Self::NoFolder { why, .. }
-            | Self::AccessLog { why, .. }
-            | Self::Cache { why, .. }
-            | Self::Helper { why }
-            | Self::AcmeHelper { why }
-            | Self::AcmeFile { why, .. }
-            | Self::AcmeAddress { why, .. }
-            | Self::Thread { why, .. }
-            | Self::Worker { why, .. }
-            | Self::NoDescriptors(why)
-            | Self::Admin(why)
-            | Self::NoRing(why) => Some(why),
-            Self::NoLibrary
-            | Self::LibraryNotAFolder(_)
-            | Self::Memory { .. }
-            | Self::NoRandomNumbers
-            | Self::ThreadPanicked
-            | Self::WorkerGone => None,
-        }
-    }
-}
-
-macro_rules! from {
-    ($($error:ty => $variant:ident,)*) => {
-        $(impl From<$error> for StartError {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        })*
-    };
-}
-
-from! {
-    ConfigError => Config,
-    tls::TlsConfigError => Tls,
-    token::KeyError => SigningKeys,
-    AddressListError => AddressList,
-    NoKernelRoute => KernelRoute,
-    BypassError => BypassRoute,
-    ListenError => Listen,
-    UpgradeError => Upgrade,
+    #[error("{0}")]
+    Upgrade(#[from] UpgradeError),
 }
 
 impl From<SiloError> for StartError {
@@ -280,61 +185,35 @@ impl From<SiloError> for StartError {
 }
 
 /// Why a running server ended abnormally.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The server cannot wait for signals.
-    Signals(io::Error),
+    #[error("cannot wait for signals: {0}")]
+    Signals(#[source] io::Error),
     /// The thread that renews certificates and keys cannot be started.
-    Renewal(io::Error),
+    #[error("cannot start the thread that renews certificates: {0}")]
+    Renewal(#[source] io::Error),
     /// The threads for upgrades cannot be started.
-    Upgrade(io::Error),
+    #[error("cannot start the threads for upgrades: {0}")]
+    Upgrade(#[source] io::Error),
     /// A worker failed.
-    Worker(io::Error),
+    #[error("a worker failed: {0}")]
+    Worker(#[source] io::Error),
     /// A worker panicked.
+    #[error("a worker panicked; its message is above")]
     WorkerPanicked,
     /// A worker ended unexpectedly.
+    #[error("a worker ended unexpectedly; see above")]
     WorkerEnded,
     /// A second signal came.
+    #[error("ended at once on the second signal; viewers were cut off")]
     EndedAtOnce,
     /// Viewers did not finish in time.
+    #[error("viewers were cut off after {after_seconds} seconds (drain_seconds)")]
     CutOff {
         /// How long the server waited for them.
         after_seconds: u64,
     },
-}
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Signals(why) => write!(f, "cannot wait for signals: {why}"),
-            Self::Renewal(why) => {
-                write!(f, "cannot start the thread that renews certificates: {why}")
-            }
-            Self::Upgrade(why) => write!(f, "cannot start the threads for upgrades: {why}"),
-            Self::Worker(why) => write!(f, "a worker failed: {why}"),
-            Self::WorkerPanicked => f.write_str("a worker panicked; its message is above"),
-            Self::WorkerEnded => f.write_str("a worker ended unexpectedly; see above"),
-            Self::EndedAtOnce => {
-                f.write_str("ended at once on the second signal; viewers were cut off")
-            }
-            Self::CutOff { after_seconds } => {
-                write!(f, "viewers were cut off after {after_seconds} seconds (drain_seconds)")
-            }
-        }
-    }
-}
-
-impl std::error::Error for RunError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Signals(why) | Self::Renewal(why) | Self::Upgrade(why) | Self::Worker(why) => {
-                Some(why)
-            }
-            Self::WorkerPanicked | Self::WorkerEnded | Self::EndedAtOnce | Self::CutOff { .. } => {
-                None
-            }
-        }
-    }
 }
 
 #[cfg(test)]

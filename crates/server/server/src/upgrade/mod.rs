@@ -37,7 +37,6 @@ pub use message::ToLauncher;
 pub use running::running_config;
 
 use config::Config;
-use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -65,16 +64,11 @@ pub(crate) fn open_socket(path: &Path, inherited: Option<OwnedFd>) -> Result<Own
 }
 
 /// Why this server cannot be upgraded.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot open {path}: {why}")]
 pub(crate) struct NoSocket {
     path: PathBuf,
     why: io::Error,
-}
-
-impl fmt::Display for NoSocket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot open {}: {}", self.path.display(), self.why)
-    }
 }
 
 #[cfg(test)]
