@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use telemetry::since_1970;
 use tls::{AlpnProofs, TlsContext, TlsOptions};
-use token::KeyRing;
+use token::{CopyRing, KeyRing};
 
 /// The size of the file table that is reserved before there are workers: half a MiB. Beyond that it still doubles, rarely.
 const FILES_RESERVED: u64 = 1 << 16;
@@ -69,8 +69,8 @@ pub(crate) struct Opened {
 pub(crate) struct Inputs {
     /// A source of connections for each worker.
     pub(crate) ingress: Vec<Ingress>,
-    /// The keys of signed URLs. Only the workers and their renewal keep them, so that a removed key is gone.
-    pub(crate) keys: Option<Arc<KeyRing>>,
+    /// Only the workers and their renewal keep them, so that a removed key is gone.
+    pub(crate) keys: Keys,
     /// The addresses that may connect. As with keys, a replaced list is gone.
     pub(crate) lists: Arc<AddressLists>,
     /// The access log's output.
@@ -85,6 +85,15 @@ pub(crate) struct Inputs {
     pub(crate) edge: Option<Starting>,
     /// The helper that gets certificates, if this server has one.
     pub(crate) acme: Option<StartingAcme>,
+}
+
+/// The keys that workers start with.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    /// The keys of signed URLs, if there are any.
+    pub(crate) signed: Option<Arc<KeyRing>>,
+    /// The keys of nodes' copies; none if there is no such file, or it cannot be read: the library can be served without them.
+    pub(crate) copies: Option<Arc<CopyRing>>,
 }
 
 impl Opened {
@@ -106,7 +115,7 @@ impl Opened {
         let folders = AllFolders::open(&config)?;
         let proofs = acme.as_ref().map(|acme| acme.proofs.clone());
         let tls = load_tls(&config, proofs.unwrap_or_default())?;
-        let keys = load_keys(&config)?;
+        let keys = Keys { signed: load_keys(&config)?, copies: load_copies(&config) };
         let lists = Arc::new(AddressLists::read(&config.access)?);
         let offload = offload::choose(&config)?;
         let log_out = config.access_log.as_deref().map(open_access_log).transpose()?;
@@ -205,7 +214,7 @@ impl Opened {
     /// If the kernel has no random numbers or no descriptors.
     pub(crate) fn shared(
         &self,
-        keys: Option<Arc<KeyRing>>,
+        keys: Keys,
         own_files: &OwnFiles,
         listings: Vec<Option<TitleListing>>,
         pins: Option<Arc<Pins>>,
@@ -334,6 +343,12 @@ pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartEr
         false => KeyRing::read(files),
     };
     Ok(Some(Arc::new(read?)))
+}
+
+/// The keys of nodes' copies. The renewal thread reports a file that cannot be read, and tries it again.
+fn load_copies(config: &Config) -> Option<Arc<CopyRing>> {
+    let file = config.signing.copies.as_ref()?;
+    CopyRing::read(file).ok().map(Arc::new)
 }
 
 fn open_access_log(path: &Path) -> Result<Box<dyn io::Write + Send>, StartError> {

@@ -50,12 +50,6 @@ pub(crate) struct Renewal {
 }
 
 impl Renewal {
-    /// Reads the keys of nodes' copies for the first time, so that no copy counts as a view once the server answers.
-    pub(crate) fn with_copies(mut self) -> Self {
-        self.renew_copies();
-        self
-    }
-
     /// Starts the thread. A message sent to it is a request to reload everything.
     pub(crate) fn start(self) -> io::Result<Sender<()>> {
         let (request, requests) = channel();
@@ -64,6 +58,10 @@ impl Renewal {
     }
 
     fn run(mut self, requests: &Receiver<()>) {
+        if self.copies.is_none() {
+            // Reports why workers started without them.
+            self.renew_copies();
+        }
         loop {
             let request = requests.recv_timeout(LOOKED_AT_EVERY);
             // First, so that a new key file is withheld before anything is signed with it.

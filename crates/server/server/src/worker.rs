@@ -13,6 +13,7 @@ use crate::hot_memory::Keeper;
 use crate::libraries::Libraries;
 use crate::listen::unsent_bytes_min;
 use crate::offload;
+use crate::opened::Keys;
 use crate::pins::{Pinner, Pins};
 use crate::proxy_header;
 use crate::response_settings::Answering;
@@ -49,7 +50,7 @@ use std::time::{Duration, Instant};
 use telemetry::since_1970;
 use telemetry::{Family, Numbers};
 use tls::TlsContext;
-use token::{CopyRing, KeyRing};
+use token::CopyRing;
 
 /// State that the sessions of one core share.
 pub struct Worker {
@@ -103,7 +104,7 @@ pub(crate) const ADDRESS_FULL: Reason = "address_full";
 pub struct Reports {
     /// Players' reports about their viewers; none if they are switched off.
     pub experience: Option<Experience>,
-    /// The keys of nodes' copies, which are not counted as views; none until they are read.
+    /// The keys of nodes' copies, which are not counted as views; none until they can be read.
     pub(crate) copies: RefCell<Option<Arc<CopyRing>>>,
     /// Its figures about viewers.
     pub audience: Arc<Audience>,
@@ -141,8 +142,8 @@ pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
     /// Certificates and tickets; none without TLS.
     pub(crate) tls: Option<TlsContext>,
-    /// Keys of signed URLs, if there are any.
-    pub(crate) keys: Option<Arc<KeyRing>>,
+    /// Keys of signed URLs and of nodes' copies.
+    pub(crate) keys: Keys,
     /// The addresses that may connect.
     pub(crate) lists: Arc<AddressLists>,
     /// For players' reports: the salt and the start of time; none if reports are switched off.
@@ -193,7 +194,7 @@ impl Worker {
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
         let rotating = shared.silo_map.rotating(&shared.config);
         let map = Arc::clone(&shared.silo_map);
-        let gate = shared.keys.map(|keys| Gate::new(keys, &config.signing.required));
+        let gate = shared.keys.signed.map(|keys| Gate::new(keys, &config.signing.required));
         let edge = shared.edge.map(|link| LocalEdge::new(link, place.worker, open_files_max));
         let (folders, listings) = (&shared.folders, shared.listings);
         let open_files = (open_files_max, &rotating);
@@ -220,7 +221,7 @@ impl Worker {
             in_memory: InMemory::new(config.limits.response_bytes_max),
             reports: Reports {
                 experience: shared.experience.map(|(salt, epoch)| Experience::new(salt, epoch)),
-                copies: RefCell::default(),
+                copies: RefCell::new(shared.keys.copies),
                 audience,
                 access_log,
                 warnings: Warnings::default(),
@@ -576,8 +577,7 @@ impl Worker {
     }
 }
 
-/// Pauses in accepting when file descriptors or memory run out: long enough for viewers to leave, short enough to go
-/// unnoticed.
+/// Pauses in accepting when file descriptors or memory run out: long enough for viewers to leave, short enough to go unnoticed.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
