@@ -18,6 +18,7 @@ mod placing;
 mod popularity;
 mod publish;
 mod put_back;
+mod replanning;
 mod source;
 mod start;
 mod work;

@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::changes::By;
 use super::manifests::KnownManifests;
+use super::replanning::Replanning;
 use super::{Gateway, lock};
 use crate::api::ApiError;
 use crate::live::{Absent, PlacedTitles, World};
@@ -25,9 +26,6 @@ use store::{COMMIT_OPERATIONS_MAX, Check, LEADER};
 
 /// How often the leading gateway checks whether the plan needs a repair.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// A failed repair is tried again after this time, or sooner if the fault changes.
-const RETRY: Duration = Duration::from_secs(600);
 
 /// By this time after its start, a gateway knows all nodes and titles' popularity, so it may replan by itself.
 const FIRST: Duration = Duration::from_secs(120);
@@ -226,7 +224,7 @@ impl Gateway {
         let begun = Instant::now();
         let mut ticks = interval(LOOK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut tried, mut planned, mut read) = (None::<(Digest, Instant)>, None, begun);
+        let (mut tried, mut planned, mut read) = (Replanning::default(), None, begun);
         loop {
             ticks.tick().await;
             if self.lacks_manifests() && read.elapsed() >= READ_AGAIN {
@@ -242,15 +240,19 @@ impl Gateway {
                 Some(upkeep) => ("repair_plan", Moving::Repairs, upkeep.key),
                 None => continue,
             };
-            if tried.is_some_and(|(last, at)| last == key && at.elapsed() < RETRY) {
+            if !tried.is_due(key, Instant::now()) {
                 continue;
             }
-            tried = Some((key, Instant::now()));
-            match self.plan_by_itself(what, moving, &fence).await {
-                Ok(()) if is_old => planned = Some(Instant::now()),
+            let result = self.plan_by_itself(what, moving, &fence).await;
+            let now = Instant::now();
+            let pause = tried.note(key, result.as_ref().copied(), now).as_secs();
+            match result {
+                Ok(()) if is_old => planned = Some(now),
                 Ok(()) => {}
                 Err(error) => {
-                    self.tell(&format!("cannot repair the plan, and will retry later: {error}"))
+                    self.tell(&format!(
+                        "cannot repair the plan, and will retry in {pause} s: {error}"
+                    ));
                 }
             }
         }
