@@ -1,6 +1,6 @@
 //! Members of one etcd on one machine, some of which may die.
 
-use crate::{free_port_on, tool, until};
+use crate::{eventually, free_port_on, tool, until};
 use serde_json::Value;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -133,16 +133,17 @@ impl Etcd {
         self.curl_with(member, &format!("v3/{path}"), &["--header", &header, "--data", body])
     }
 
-    /// The member that leads, by the members' own answers.
+    /// The member that leads, by the members' own answers. Waits for an election.
     ///
     /// # Panics
     /// If none does.
     pub fn leader(&self) -> usize {
-        let leads = |answer: Value| answer["leader"] == answer["header"]["member_id"];
-        (0..self.members.len())
-            .filter(|member| self.members[*member].is_some())
-            .find(|member| leads(self.ask(*member, "maintenance/status", "{}")))
-            .expect("a leader")
+        let status = |member: usize| self.ask(member, "maintenance/status", "{}");
+        eventually("etcd to have a leader", || {
+            let mut running =
+                (0..self.members.len()).filter(|member| self.members[*member].is_some());
+            running.find(|member| leads(&status(*member)))
+        })
     }
 
     fn scheme(&self) -> &'static str {
@@ -164,6 +165,12 @@ impl Etcd {
     }
 }
 
+/// Whether a member leads, by its status. There is none if the member did not answer.
+fn leads(status: &Value) -> bool {
+    let leader = status["leader"].as_str();
+    leader.is_some() && leader == status["header"]["member_id"].as_str()
+}
+
 impl Drop for Etcd {
     fn drop(&mut self) {
         for member in 0..self.members.len() {
@@ -174,3 +181,18 @@ impl Drop for Etcd {
 
 const CERTIFICATE: &str = "cert.pem";
 const KEY: &str = "key.pem";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_member_that_does_not_answer_is_not_the_leader() {
+        let status = |leader: &str| json!({ "header": { "member_id": "7" }, "leader": leader });
+        assert!(leads(&status("7")));
+        assert!(!leads(&status("8")));
+        assert!(!leads(&json!({ "header": { "member_id": "7" } })), "before an election");
+        assert!(!leads(&Value::Null), "curl failed");
+    }
+}

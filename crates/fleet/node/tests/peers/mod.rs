@@ -13,6 +13,7 @@ use std::time::Duration;
 use fleet_protocol::{
     FleetSnapshot, NodeKind, NodePlace, PublishedTitle, Site, SnapshotNode, State, SteeringPolicy,
 };
+use fullbore_tests::free_port_on;
 use steering::Fleet;
 
 /// How a node responds to a request for a part of a file.
@@ -75,7 +76,8 @@ pub(crate) struct Peers {
 impl Peers {
     /// `network` keeps tests apart that run at the same time.
     pub(crate) fn new(network: u8) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        // A port that the kernel gives to no other socket, because nodes are added later.
+        let port = free_port_on(&format!("127.41.{network}.1"));
         Self { nodes: Vec::new(), port, network, scheme: "http" }
     }
 
