@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use token::{Grant, KeyRing};
+use token::{Grant, KeyRing, PairFiles};
 
 /// Sign a URL that works until a given time; or make a signing key
 ///
@@ -54,7 +54,8 @@ pub(crate) struct Sign {
     /// Write a new key to this file, which only you can read
     #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query", "page"])]
     new_key: Option<PathBuf>,
-    /// Make the new key an Ed25519 pair: --new-key gets the signing half, this file the half that servers verify with
+    /// Make the new key an Ed25519 pair: --new-key gets the signing half, this file the half that servers verify with; if only the
+    /// signing half is there, because an earlier run was interrupted, this file is added
     #[arg(long, value_name = "FILE", requires = "new_key")]
     public: Option<PathBuf>,
 }
@@ -108,18 +109,23 @@ impl Sign {
 /// Writes a new key to a file; with a file for the public half, an Ed25519 pair.
 fn make_key(file: &Path, public: Option<&Path>) -> ExitCode {
     let made = match public {
-        None => token::make_key_file(file),
-        Some(public) => token::make_key_pair_files(file, public),
+        None => token::make_key_file(file).map(|id| format!("key {id} in {}", file.display())),
+        Some(public) => {
+            token::make_key_pair_files(file, public).map(|pair| pair_line(&pair, file, public))
+        }
     };
     match made {
-        Ok(id) => match public {
-            None => say(&format!("key {id} in {}", file.display())),
-            Some(public) => {
-                let (file, public) = (file.display(), public.display());
-                say(&format!("key {id}: {file} signs, {public} checks"))
-            }
-        },
+        Ok(line) => say(&line),
         Err(error) => fail(1, &error.to_string()),
+    }
+}
+
+fn pair_line(pair: &PairFiles, file: &Path, public: &Path) -> String {
+    let (id, file, public) = (&pair.id, file.display(), public.display());
+    let line = format!("key {id}: {file} signs, {public} checks");
+    match pair.was_half_made {
+        true => line + &format!(" ({file} was already there, and {public} was missing)"),
+        false => line,
     }
 }
 

@@ -16,6 +16,8 @@ const MILLIS_MAX: u64 = 120;
 /// A command that is killed, and the checks after that, and again after a run that was not killed. All work in one folder.
 struct Killed<'c> {
     words: &'c [&'c str],
+    /// The last file that it makes, if it makes it once: with it there, the next run is refused.
+    makes_once: Option<&'c str>,
     /// Before each run.
     prepare: &'c dyn Fn(&Path),
     /// After a run that may have been killed, and after one that was not.
@@ -33,9 +35,9 @@ impl Killed<'_> {
             child.kill().unwrap();
             let was_done = child.wait().unwrap().success();
             (self.check)(folder);
-            // A key is made once.
+            let is_made = self.makes_once.is_some_and(|file| folder.join(file).exists());
             let again = run(self.words, folder).is_some();
-            assert!(again || was_done || folder.join("new.key").exists(), "{:?}", self.words);
+            assert!(again || was_done || is_made, "{:?}", self.words);
             (self.check)(folder);
         }
     }
@@ -50,6 +52,7 @@ fn kill(times: usize) {
     let nothing = |_: &Path| ();
     let key = Killed {
         words: &["sign", "--new-key", "new.key"],
+        makes_once: Some("new.key"),
         prepare: &|folder| drop(fs::remove_file(folder.join("new.key"))),
         check: &|folder| {
             let words = ["sign", "film", "--key", "new.key", "--expires", "1h"];
@@ -57,8 +60,22 @@ fn kill(times: usize) {
             assert!(!is_there || run(&words, folder).is_some(), "a key that is there is whole");
         },
     };
+    let pair = Killed {
+        words: &["sign", "--new-key", "pair.key", "--public", "pair.pub"],
+        makes_once: Some("pair.pub"),
+        prepare: &|folder| {
+            let _ = ["pair.key", "pair.pub"].map(|file| fs::remove_file(folder.join(file)));
+        },
+        check: &|folder| {
+            let words = ["sign", "film", "--key", "pair.key", "--expires", "1h"];
+            let is_there = folder.join("pair.key").exists();
+            assert!(!is_there || run(&words, folder).is_some(), "a key that is there is whole");
+            assert!(is_there || !folder.join("pair.pub").exists(), "no half without the other");
+        },
+    };
     let backup = Killed {
         words: &["control", "backup", "fleet.backup", "--state", "gateway"],
+        makes_once: None,
         prepare: &nothing,
         check: &|folder| {
             let backup = fs::read_to_string(folder.join("fleet.backup")).unwrap_or_default();
@@ -67,6 +84,7 @@ fn kill(times: usize) {
     };
     let complete = Killed {
         words: &["library", "verify", "film", "--complete", "--library", "library"],
+        makes_once: None,
         prepare: &|folder| {
             let _ = fs::remove_dir_all(folder.join("library"));
             film::make_with_record(&folder.join("library"), 3);
@@ -77,7 +95,7 @@ fn kill(times: usize) {
             assert!(catalog::verify(&title).is_empty(), "it is whole");
         },
     };
-    for command in [key, backup, complete] {
+    for command in [key, pair, backup, complete] {
         command.play(folder, &mut draws, times);
     }
 }

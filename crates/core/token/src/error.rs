@@ -87,6 +87,9 @@ pub enum KeyFileFault {
     /// For a new key: the file already exists.
     #[error("there is such a file already, and its key may be in use; choose another name")]
     Exists,
+    /// For a new key: the file is named for both halves.
+    #[error("is named for both halves; choose another file for the public one")]
+    BothHalves,
     /// For a new key: the file cannot be created.
     #[error("cannot be made: {0}")]
     Unmakable(#[source] io::Error),

@@ -33,7 +33,7 @@ mod verified;
 
 pub use copies::{COPY_HEADER, CopyRing, copy_key_days, copy_key_line};
 pub use error::{KeyError, KeyFileFault, TokenFault};
-pub use make::{NewPair, make_key_file, make_key_pair_files};
+pub use make::{NewPair, PairFiles, make_key_file, make_key_pair_files};
 pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};
 pub use ring::KeyRing;
 pub use signatures::signatures;

@@ -7,7 +7,7 @@ use aws_lc_rs::rand;
 use aws_lc_rs::signature::Ed25519KeyPair;
 use zeroize::Zeroizing;
 
-use crate::file::SECRET_BYTES_MIN;
+use crate::file::{SECRET_BYTES_MIN, read};
 use crate::key::Key;
 use crate::token::to_hex;
 use crate::{KeyError, KeyFileFault, pem};
@@ -53,12 +53,29 @@ pub fn make_key_file(path: &Path) -> Result<String, KeyError> {
     Ok(id)
 }
 
-/// Makes a new key of Ed25519, each half in a new file: `private` for signing, `public` for checking. Returns the id.
+/// A key of Ed25519 in two files.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PairFiles {
+    /// The id of both halves.
+    pub id: String,
+    /// The file for signing was already there, so only the one for checking was made.
+    pub was_half_made: bool,
+}
+
+/// Makes a new key of Ed25519, each half in a new file: `private` for signing, `public` for checking. If an earlier call was interrupted between
+/// the two, makes the second file.
 ///
 /// # Errors
 /// If one of the files already exists, or cannot be written; then neither is made.
-pub fn make_key_pair_files(private: &Path, public: &Path) -> Result<String, KeyError> {
+pub fn make_key_pair_files(private: &Path, public: &Path) -> Result<PairFiles, KeyError> {
     let of = |file: &Path, fault| KeyError::File { file: file.to_owned(), fault };
+    if private == public {
+        return Err(of(private, KeyFileFault::BothHalves));
+    }
+    if let Some((id, text)) = missing_half(private, public) {
+        make_file(public, &text, PUBLIC_MODE).map_err(|fault| of(public, fault))?;
+        return Ok(PairFiles { id, was_half_made: true });
+    }
     let pair = NewPair::draw().map_err(|fault| of(private, fault))?;
     make_file(private, &pair.private, SECRET_MODE).map_err(|fault| of(private, fault))?;
     make_file(public, &pair.public, PUBLIC_MODE).map_err(|fault| {
@@ -66,7 +83,19 @@ pub fn make_key_pair_files(private: &Path, public: &Path) -> Result<String, KeyE
         let _ = std::fs::remove_file(private);
         of(public, fault)
     })?;
-    Ok(pair.id)
+    Ok(PairFiles { id: pair.id, was_half_made: false })
+}
+
+/// If only `private` exists, and holds one key of Ed25519: its id, and the text of the file for checking.
+fn missing_half(private: &Path, public: &Path) -> Option<(String, String)> {
+    if public.symlink_metadata().is_ok() {
+        return None;
+    }
+    // An unusable file is reported as one that exists.
+    let mut keys = read(private).ok()?;
+    let key = keys.pop().filter(|key| keys.is_empty() && key.is_secret())?;
+    let text = pem::write_public(key.public_half()?);
+    Some((key.id, text))
 }
 
 fn draw_shared() -> Result<(String, Zeroizing<String>), KeyFileFault> {
@@ -90,7 +119,6 @@ fn make_file(path: &Path, text: &str, mode: u32) -> Result<(), KeyFileFault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::read;
     use std::fs;
     use std::os::unix::fs::MetadataExt;
 
@@ -111,11 +139,51 @@ mod tests {
     fn a_made_pair_is_read_from_either_file_and_only_one_is_secret() {
         let folder = tempfile::tempdir().unwrap();
         let (private, public) = (folder.path().join("fleet.key"), folder.path().join("fleet.pub"));
-        let id = make_key_pair_files(&private, &public).unwrap();
+        let PairFiles { id, was_half_made } = make_key_pair_files(&private, &public).unwrap();
+        assert!(!was_half_made);
         assert_eq!(fs::metadata(&private).unwrap().mode() & 0o777, 0o600);
         let keys = [&private, &public].map(|path| read(path).unwrap().remove(0));
         assert!(keys.iter().all(|key| key.id == id));
         assert_eq!(keys.map(|key| key.is_secret()), [true, false]);
+    }
+
+    #[test]
+    fn a_pair_whose_second_half_is_missing_is_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (private, public) = (folder.path().join("fleet.key"), folder.path().join("fleet.pub"));
+        let PairFiles { id, .. } = make_key_pair_files(&private, &public).unwrap();
+        let before = [&private, &public].map(|path| fs::read(path).unwrap());
+        fs::remove_file(&public).unwrap();
+        let again = make_key_pair_files(&private, &public).unwrap();
+        assert_eq!(again, PairFiles { id, was_half_made: true });
+        assert_eq!([&private, &public].map(|path| fs::read(path).unwrap()), before);
+        assert_eq!(fs::metadata(&public).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn only_one_key_of_ed25519_is_completed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (private, public) = (folder.path().join("fleet.key"), folder.path().join("fleet.pub"));
+        let pair = || NewPair::draw().unwrap();
+        let shared = draw_shared().unwrap().1;
+        let two = format!("{}{}", *pair().private, *pair().private);
+        for text in [shared.as_str(), &two, &pair().public, "", "no key"] {
+            let _ = fs::remove_file(&private);
+            make_file(&private, text, SECRET_MODE).unwrap();
+            let error = make_key_pair_files(&private, &public).unwrap_err().to_string();
+            assert!(error.contains("fleet.key") && error.contains("already"), "{error}");
+            assert!(!public.exists());
+            assert_eq!(fs::read_to_string(&private).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn one_file_for_both_halves_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fleet.key");
+        let error = make_key_pair_files(&path, &path).unwrap_err().to_string();
+        assert!(error.contains("fleet.key: is named for both halves"), "{error}");
+        assert!(!path.exists());
     }
 
     #[test]
