@@ -266,8 +266,7 @@ impl Shared {
             served_at: self.state.served_at(),
             sightings: line.sightings.take(),
         };
-        // A gateway that takes longer counts as not answering.
-        let (gateway, time_max) = (self.gateway(), self.options.interval);
+        let (gateway, time_max) = (self.gateway(), pulse::timeout(self.options.interval));
         let answer = gateway.post(&line.address, "heartbeat", &beat, time_max).await;
         match &answer {
             Err(Trouble::Refused { reason, text }) if reason == STALE => {

@@ -1,4 +1,4 @@
-//! When the next heartbeat is due.
+//! When the next heartbeat is due, and how long one may take.
 
 use std::time::Duration;
 
@@ -20,6 +20,16 @@ pub(super) fn wait(interval: Duration, failures: u32, chance: f64) -> Duration {
     interval.mul_f64(factor * (1.0 - JITTER + 2.0 * JITTER * chance))
 }
 
+/// The shortest timeout. A heartbeat that times out ends its connection's TLS handshake, and the next one starts it again: with a timeout shorter than
+/// the handshake, none would ever succeed. Longer than this, and a broken connection would leave no time for another one before the node counts as
+/// lost.
+const TIMEOUT_MIN: Duration = Duration::from_secs(5);
+
+/// How long a heartbeat may take. A gateway that takes longer counts as not answering.
+pub(super) fn timeout(interval: Duration) -> Duration {
+    interval.max(TIMEOUT_MIN)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +41,13 @@ mod tests {
         assert_eq!(wait(FIVE, 0, 0.0), Duration::from_secs(4));
         assert_eq!(wait(FIVE, 0, 0.5), FIVE);
         assert_eq!(wait(FIVE, 0, 1.0), Duration::from_secs(6));
+    }
+
+    #[test]
+    fn short_intervals_leave_time_for_a_handshake() {
+        assert_eq!(timeout(Duration::from_millis(200)), FIVE);
+        assert_eq!(timeout(FIVE), FIVE);
+        assert_eq!(timeout(FIVE * 2), FIVE * 2);
     }
 
     #[test]
