@@ -29,7 +29,7 @@ kernel_files() { # KIND
   package=$(kernel_package "$1")
   [ -n "$package" ] || return 1
   say "unpacking $package into $folder (not installed)"
-  unpack=$(mktemp -d)
+  unpack=$(mktemp -d) || return 1
   kernel_unpacked "$1" "$package" "$unpack" || { rm -r "$unpack"; return 1; }
   mkdir -p "$LAB_CACHE"
   mv "$unpack" "$folder"
@@ -111,11 +111,11 @@ kernel_headers() { # KIND
   if [ ! -d "$folder/usr/src/linux-headers-$release" ]; then
     kernel_lists "$1" >&2 || return 1
     mapfile -t packages < <(kernel_apt "$1" apt-cache depends "linux-headers-$release" | sed -n 's/.*Depends: \(linux-\(headers\|kbuild\)-[^ ]*\)$/\1/p')
-    unpack=$(mktemp -d -p "$LAB_CACHE")
+    unpack=$(mktemp -d -p "$LAB_CACHE") || return 1
     (cd "$unpack" && kernel_apt "$1" apt-get download -qq "linux-headers-$release" "${packages[@]}" 2>/dev/null) || { rm -r "$unpack"; return 1; }
-    for package in "$unpack"/*.deb; do dpkg -x "$package" "$unpack" && rm "$package"; done
+    for package in "$unpack"/*.deb; do { dpkg -x "$package" "$unpack" && rm "$package"; } || { rm -r "$unpack"; return 1; }; done
     # It includes another by its full path.
-    sed -i "s|/usr/src|$folder/usr/src|" "$unpack/usr/src/linux-headers-$release/Makefile"
+    sed -i "s|/usr/src|$folder/usr/src|" "$unpack/usr/src/linux-headers-$release/Makefile" || { rm -r "$unpack"; return 1; }
     rm -rf "$folder"
     mv "$unpack" "$folder"
     headers_tools "$folder" || return 1
@@ -134,7 +134,7 @@ headers_tools() { # FOLDER
       kernel_lists trixie >&2 || return 1
       mkdir "$libraries"
       (cd "$libraries" && kernel_apt trixie apt-get download -qq libc6 libelf1t64 zlib1g libzstd1 2>/dev/null) || return 1
-      for package in "$libraries"/*.deb; do dpkg -x "$package" "$libraries" && rm "$package"; done
+      for package in "$libraries"/*.deb; do { dpkg -x "$package" "$libraries" && rm "$package"; } || return 1; done
     fi
     mv "$tool" "$tool.elf"
     printf '#!/bin/sh\nexec "%s" --library-path "%s" --argv0 "$0" "$0.elf" "$@"\n' "$libraries/usr/lib64/ld-linux-x86-64.so.2" \

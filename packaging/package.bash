@@ -213,8 +213,8 @@ package_debian_changelog() { # REVISION
 package_libraries() { # PROGRAM
   local folder machine=${PACKAGE_TARGET%-*} architecture
   architecture=$(package_architecture "$machine")
-  folder=$(mktemp -d)
-  mkdir "$folder/debian"
+  folder=$(mktemp -d) || return 1
+  mkdir "$folder/debian" || return 1
   printf 'Source: fullbore\n\nPackage: fullbore\nArchitecture: any\n' >"$folder/debian/control"
   (cd "$folder" && DEB_HOST_ARCH=$architecture dpkg-shlibdeps "-l/usr/$machine-linux-gnu/lib" -O "$1" 2>"$folder/said") |
     sed -n "s/:$architecture\\b//g; s/^shlibs:Depends=//p" | grep . || { cat "$folder/said" >&2; return 1; }
