@@ -11,8 +11,9 @@ use rustls::ClientConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The connect timeout.
-const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// The connect timeout, which includes the TLS handshake: as long as a heartbeat may take, so that no shorter limit ends the handshake each time. It
+/// also leaves time for a second retransmission of a lost SYN, which Linux sends after 3 s.
+pub(crate) const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// The largest answer: a snapshot of a large fleet has tens of megabytes.
 const ANSWER_BYTES_MAX: usize = 256 << 20;

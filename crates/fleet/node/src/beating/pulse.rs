@@ -20,9 +20,9 @@ pub(super) fn wait(interval: Duration, failures: u32, chance: f64) -> Duration {
     interval.mul_f64(factor * (1.0 - JITTER + 2.0 * JITTER * chance))
 }
 
-/// The shortest timeout. A heartbeat that times out ends its connection's TLS handshake, and the next one starts it again: with a timeout shorter than
-/// the handshake, none would ever succeed. Longer than this, and a broken connection would leave no time for another one before the node counts as
-/// lost.
+/// The shortest timeout. A heartbeat that times out ends its connection's TLS handshake, and the next one starts it again: with a timeout shorter
+/// than the handshake, none would ever succeed. With a longer one than this, a broken connection would leave no time for another one before the
+/// node counts as lost.
 const TIMEOUT_MIN: Duration = Duration::from_secs(5);
 
 /// How long a heartbeat may take. A gateway that takes longer counts as not answering.
@@ -48,6 +48,10 @@ mod tests {
         assert_eq!(timeout(Duration::from_millis(200)), FIVE);
         assert_eq!(timeout(FIVE), FIVE);
         assert_eq!(timeout(FIVE * 2), FIVE * 2);
+        assert!(
+            crate::gateway::CONNECT_MAX >= timeout(Duration::ZERO),
+            "which would end it sooner"
+        );
     }
 
     #[test]
