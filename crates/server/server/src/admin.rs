@@ -534,6 +534,12 @@ const LIBRARY_LOST: Metric = Metric::new(
     "Folders of the library that are missing, fail, or are not where they were at the start.",
 );
 
+const DISK_ERRORS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_disk_errors_total",
+    "Responses that failed because a file could not be opened or read on its disk. status.json lists the files in failed_files.",
+);
+
 const LIBRARY_FOLDERS: Metric =
     Metric::new(Kind::Gauge, "fullbore_library_folders", "Folders that the library consists of.");
 
@@ -553,12 +559,13 @@ const REQUESTS_REFUSED: Metric = Metric::new(
 .by("reason");
 
 /// The admin listener's own metrics.
-const METRICS: [Metric; 8] = [
+const METRICS: [Metric; 9] = [
     crossings::METRIC,
     RESIDENT_BYTES,
     UPTIME,
     LIBRARY_FOLDERS,
     LIBRARY_LOST,
+    DISK_ERRORS,
     DASHBOARDS,
     DASHBOARDS_DROPPED,
     REQUESTS_REFUSED,
@@ -579,6 +586,7 @@ fn metrics(state: &State, live: &Live) -> String {
     out.one(&UPTIME, u64::try_from(state.started.elapsed().as_micros()).unwrap_or(u64::MAX));
     out.one(&LIBRARY_FOLDERS, state.folders.count());
     out.one(&LIBRARY_LOST, state.folders.lost());
+    out.one(&DISK_ERRORS, state.folders.file_failures_total());
     if state.config.http.cmcd {
         qoe::expose(&experience(state), &mut out);
     }
@@ -612,6 +620,8 @@ fn status(state: &State, live: &Live) -> String {
         "draining": state.draining.load(Ordering::Relaxed),
         "library": state.folders.json(),
         "library_trouble": state.folders.health().trouble(),
+        DISK_ERRORS.key(): state.folders.file_failures_total(),
+        "failed_files": state.folders.failed_files_json(),
         "rss_bytes": live_figures::resident_bytes(),
         "route": offload::route_name(state.offload, state.config.route),
         "reloads": state.reloads.json(),

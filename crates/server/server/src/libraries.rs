@@ -120,8 +120,8 @@ impl Library {
         }
     }
 
-    /// Records that a file of `folder` could not be read.
-    pub(crate) fn note_failure(&self, folder: Option<u16>) {
-        self.folders.note_failure(folder);
+    /// Records that the file at `path`, if that is known, could not be opened or read in `folder`.
+    pub(crate) fn note_failure(&self, folder: Option<u16>, path: Option<&[u8]>) {
+        self.folders.note_failure(folder, path);
     }
 }

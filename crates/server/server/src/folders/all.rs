@@ -115,6 +115,16 @@ impl AllFolders {
         self.iter().flat_map(of).collect()
     }
 
+    /// How often a file could not be opened or read because of its disk.
+    pub(crate) fn file_failures_total(&self) -> u64 {
+        self.iter().map(|library| library.folders.file_failures_total()).sum()
+    }
+
+    /// The files for which that happened lately, with their whole paths: those of several libraries may have the same names. As JSON.
+    pub(crate) fn failed_files_json(&self) -> Vec<Value> {
+        self.iter().flat_map(|library| library.folders.failed_files_json()).collect()
+    }
+
     /// Reports to the operator what has changed since the last call.
     pub(crate) fn tell(&self) {
         self.iter().for_each(|library| library.folders.tell());

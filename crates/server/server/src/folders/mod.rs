@@ -15,20 +15,25 @@
 //! A library of one folder holds every name: nothing is listed, and every path is looked up there.
 
 mod all;
+mod failed_files;
 mod place;
 mod watch;
 
 use crate::file_abilities::Access;
+use telemetry::since_1970;
 use crate::start_error::StartError;
 pub(crate) use all::{AllFolders, LibraryFolders};
 use catalog::{Hidden, Holders, Title, is_held, list_held, on_one_disk};
 use disk::Names;
+use failed_files::FailedFiles;
 use place::Place;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -52,6 +57,8 @@ pub(crate) struct Folders {
     replaced: Mutex<Vec<Arc<Names>>>,
     /// The hidden names that have been reported to the operator.
     hidden_told: Mutex<BTreeSet<Hidden>>,
+    /// The files that could not be read lately.
+    failed_files: Mutex<FailedFiles>,
 }
 
 /// The tables for looking up names. The two belong together: a name that no copy holds any more has no original either.
@@ -128,6 +135,7 @@ impl Folders {
             tables: Mutex::default(),
             replaced: Mutex::default(),
             hidden_told: Mutex::default(),
+            failed_files: Mutex::default(),
         })
     }
 
@@ -267,9 +275,13 @@ impl Folders {
         lines
     }
 
-    /// Records that a file of `folder` could not be read. With a single folder this adds nothing to the counters.
-    pub(crate) fn note_failure(&self, folder: Option<u16>) {
+    /// Records that the file at `path`, if that is known, could not be opened or read in `folder`. A library of a single folder has no trouble by
+    /// this: it may be one bad sector.
+    pub(crate) fn note_failure(&self, folder: Option<u16>, path: Option<&[u8]>) {
         let folder = folder.and_then(|folder| self.folders.get(usize::from(folder)));
+        let file = folder.zip(path);
+        let file = file.map(|(folder, path)| folder.place.path().join(OsStr::from_bytes(path)));
+        lock(&self.failed_files).note(file, Instant::now(), since_1970());
         if let Some(folder) = folder.filter(|_| self.are_several()) {
             lock(&folder.state).failed = Some(Instant::now());
         }
@@ -304,9 +316,20 @@ impl Folders {
     pub(crate) fn json(&self) -> Vec<Value> {
         let folders = self.folders.iter().map(|folder| {
             let path = folder.place.path().to_string_lossy();
-            json!({ "folder": path, "trouble": folder.trouble() })
+            let is_lost = folder.loss().is_some();
+            json!({ "folder": path, "lost": is_lost, "trouble": folder.trouble() })
         });
         folders.collect()
+    }
+
+    /// How often a file could not be opened or read because of its disk.
+    fn file_failures_total(&self) -> u64 {
+        lock(&self.failed_files).failures_total()
+    }
+
+    /// The files for which that happened lately, as JSON.
+    fn failed_files_json(&self) -> Vec<Value> {
+        lock(&self.failed_files).json(Instant::now())
     }
 
     /// Reports to the operator what has changed since the last call.
@@ -423,4 +446,24 @@ fn none_there<'p>(places: impl Iterator<Item = &'p Place>) -> StartError {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no holder of this lock can panic")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_could_not_be_read_is_listed_with_its_folder_which_is_not_lost() {
+        let dirs = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let folders = Folders::open(&dirs.each_ref().map(|dir| dir.path().to_owned())).unwrap();
+        folders.note_failure(Some(1), Some(b"film/a.mp4"));
+        let json = folders.json();
+        assert!(json[0]["trouble"].is_null() && json[1]["trouble"].is_string());
+        assert!(json.iter().all(|folder| folder["lost"] == false));
+        let file = dirs[1].path().join("film/a.mp4");
+        assert_eq!(folders.failed_files_json()[0]["file"], file.to_str().unwrap());
+        // An edge's object has no path in the library.
+        folders.note_failure(None, None);
+        assert_eq!((folders.file_failures_total(), folders.failed_files_json().len()), (2, 1));
+    }
 }

@@ -82,7 +82,9 @@ impl Session {
                 worker.reports.audience.count_title(&path, taken_bytes, is_start);
             }
             if let Err(End::File(ReadError::Io(_))) = sent {
-                library.note_failure(folder);
+                // An edge's files have names of their own.
+                let path = path_of(worker, request).filter(|_| worker.libraries.edge.is_none());
+                library.note_failure(folder, path);
             }
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
@@ -232,7 +234,8 @@ async fn plan_file(
                 worker.reports.warnings.print(&format!("cannot serve {path}: {error}"));
             }
             if matches!(error, OpenError::Io(_)) {
-                library.note_failure(library.files.folder_of(path.as_bytes()));
+                let folder = library.files.folder_of(path.as_bytes());
+                library.note_failure(folder, Some(path.as_bytes()));
             }
             let refusal = refusal_for(error);
             // The viewer gets the same response as for a file that does not exist.
@@ -271,8 +274,12 @@ async fn front(
     let is_allowed =
         may_have(worker, request, client).is_none_or(|mut may_have| may_have(page::FRONT));
     if is_allowed {
-        if let Ok(file) = library.files.open(page::FRONT).await {
-            return (respond(worker, request, page::FRONT, &file), Some(file));
+        match library.files.open(page::FRONT).await {
+            Ok(file) => return (respond(worker, request, page::FRONT, &file), Some(file)),
+            Err(OpenError::Io(_)) => {
+                library.note_failure(library.files.folder_of(page::FRONT), Some(page::FRONT));
+            }
+            Err(_) => {}
         }
     }
     (page::shelf(worker, request), None)

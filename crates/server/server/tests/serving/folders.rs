@@ -123,6 +123,39 @@ fn a_disk_that_fails_takes_its_own_titles_and_nothing_else() {
     served.stop();
 }
 
+/// Only ended connections were counted, and nothing said of which file or title.
+#[test]
+fn a_file_that_cannot_be_opened_on_a_failed_disk_is_counted_and_listed() {
+    let Some(disks) = Disks::mount() else { return };
+    let served = disks.serve();
+    let page = |path: &str| {
+        let page = Plain::connect(served.admin()).fetch(path);
+        String::from_utf8_lossy(&page.body).into_owned()
+    };
+    let state = || -> serde_json::Value { serde_json::from_str(&page("/status.json")).unwrap() };
+    let errors = || state()["disk_errors_total"].as_u64().unwrap();
+    assert_is(&served, "/film.mp4", &disks.film);
+    assert_eq!((errors(), state()["failed_files"].as_array().unwrap().len()), (0, 0));
+    assert!(state()["library"].as_array().unwrap().iter().all(|folder| folder["lost"] == false));
+
+    disks.failing.fail();
+    await_that(|| status(&served, "/film.mp4") == 500, || "not 500".into());
+    let before = errors();
+    assert!(before >= 1);
+    assert_eq!(status(&served, "/film.mp4"), 500);
+    assert_eq!(errors(), before + 1);
+    assert_is(&served, "/other.mp4", &disks.other);
+    assert_eq!(status(&served, "/nothing.mp4"), 404);
+    let now = state();
+    let files = now["failed_files"].as_array().unwrap();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(files[0]["file"], disks.path("d0/film.mp4").to_str().unwrap());
+    assert_eq!(files[0]["failures"], now["disk_errors_total"]);
+    let metric = format!("fullbore_disk_errors_total {}", before + 1);
+    assert!(page("/metrics").lines().any(|line| line == metric));
+    served.stop();
+}
+
 #[test]
 fn a_disk_that_is_unmounted_is_named_and_the_other_goes_on() {
     let Some(disks) = Disks::mount() else { return };
