@@ -167,6 +167,31 @@ fn a_byte_that_flips_while_the_box_is_up_is_found_and_mended() {
     assert!(scrub.read_bytes > 0);
 }
 
+/// It was counted as damaged at each attempt to hide it, and stayed in the inventory meanwhile.
+#[test]
+fn a_damaged_title_that_cannot_be_hidden_yet_is_not_claimed_and_is_counted_when_it_is_hidden() {
+    let folders = Folders::default();
+    let title = folders.publish("film", &film(11));
+    let mut options = folders.options();
+    options.scrub = Duration::from_secs(2);
+    let one = folders.open_with(options).start();
+    one.desire(&[&title], &[]);
+    until("the title to arrive", || one.holds(&title));
+    let name = catalog::TitleName::new("film").unwrap();
+    let busy = catalog::Workshop::lock(&folders.library(), &name).unwrap();
+    flip(&folders.film("film"), 3);
+    until("the damage to be found", || !one.holds(&title));
+    until("an attempt to hide it", || {
+        one.trouble("film").is_some_and(|why| why.contains("working on it"))
+    });
+    assert_eq!(one.replicator.status().scrub.damaged_titles, 0);
+    assert!(folders.library().join("film").exists());
+    drop(busy);
+    until("the title to be mended", || one.holds(&title));
+    assert_eq!(fs::read(folders.film("film")).unwrap(), film(11));
+    assert_eq!(one.replicator.status().scrub.damaged_titles, 1);
+}
+
 #[test]
 fn a_damaged_title_that_nobody_publishes_stays_hidden_and_is_not_lost() {
     let folders = Folders::default();

@@ -283,16 +283,14 @@ impl Replicator {
                 return Ok(());
             }
             Err(why) => {
-                self.scrub.note_damage();
-                return self.hide(path, &held.library, &format!("title.json: {why}"));
+                return self.hide_damaged(path, &held.library, &format!("title.json: {why}"));
             }
         };
         let look = || std::fs::File::open(&folder).and_then(|place| stamp(place, &record)).ok();
         let before = look();
         match check::check(&folder, &record, gate) {
             Err(HoldingError::Damaged { path: file, why }) if folder.exists() && is_present() => {
-                self.scrub.note_damage();
-                self.hide(path, &held.library, &format!("{file} {why}"))?;
+                self.hide_damaged(path, &held.library, &format!("{file} {why}"))?;
                 self.end_viewers(path, &held.library, &file);
                 Ok(())
             }

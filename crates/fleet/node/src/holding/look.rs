@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use catalog::{RECORD, Record, TitleName, TitlePath, Workshop, is_version};
@@ -76,7 +76,8 @@ impl Replicator {
                 let workshop = title.above(library).join(Workshop::folder_name(title.name()));
                 Some((path.clone(), Hidden::find(&workshop)))
             };
-            lock(&self.hidden).extend(found.iter().filter_map(why));
+            let found: Vec<_> = found.iter().filter_map(why).collect();
+            lock(&self.hidden).extend(found);
         }
         Ok(())
     }
@@ -111,6 +112,7 @@ impl Replicator {
 
     /// A record that cannot be read says nothing about the title. If the fleet has published it, it is repaired.
     fn look_at_damaged(&self, path: &str, library: &Path, why: &str) {
+        self.table.distrust(path);
         if self.desired().titles.iter().all(|wanted| wanted.path != path) {
             crate::tell(&format!(
                 "{path} is not verified, because its title.json is damaged: {why}"
@@ -127,30 +129,68 @@ impl Replicator {
     /// # Errors
     /// If it cannot be moved.
     pub(super) fn hide(&self, path: &str, library: &Path, why: &str) -> Result<(), HoldingError> {
-        self.move_away(path, library).inspect_err(|failed| self.note_disk(library, failed))?;
-        let title = title_path(path)?;
-        let workshop = title.above(library).join(Workshop::folder_name(title.name()));
-        lock(&self.hidden).insert(path.to_owned(), Hidden::find(&workshop));
+        self.hide_and(path, library, why, || {})
+    }
+
+    /// As [`Self::hide`]. `moved` is called once the title has left its place, before the copier can see it.
+    fn hide_and(
+        &self,
+        path: &str,
+        library: &Path,
+        why: &str,
+        moved: impl FnOnce(),
+    ) -> Result<(), HoldingError> {
+        let hidden = self.move_away(path, library, moved);
+        hidden.inspect_err(|failed| self.note_disk(library, failed))?;
         crate::tell(&format!("{path} is not served until it is verified: {why}"));
         self.copier.wake();
         Ok(())
     }
 
-    fn move_away(&self, path: &str, library: &Path) -> Result<(), HoldingError> {
+    /// Hides a title that is damaged, and counts it. The node no longer claims it, even if it cannot be hidden yet.
+    ///
+    /// # Errors
+    /// If it cannot be moved; it is not counted then.
+    pub(super) fn hide_damaged(
+        &self,
+        path: &str,
+        library: &Path,
+        why: &str,
+    ) -> Result<(), HoldingError> {
+        // Hide it first: a damaged title that is no longer in the inventory is not served any more, unless hiding failed.
+        let hidden = self.hide_and(path, library, why, || self.scrub.note_damage());
+        hidden.inspect_err(|_| self.table.distrust(path))
+    }
+
+    fn move_away(
+        &self,
+        path: &str,
+        library: &Path,
+        moved: impl FnOnce(),
+    ) -> Result<(), HoldingError> {
         let title = title_path(path)?;
         let above = title.above(library);
         let workshop = Workshop::lock(&above, title.name())?;
-        let arriving = workshop.path().join(ARRIVING);
+        let (place, arriving) = (title.folder(library), workshop.path().join(ARRIVING));
+        if fs::symlink_metadata(&place).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            // Another thread has hidden or removed it. What is in the hidden folder may be the only copy.
+            workshop.leave();
+            return Err(HoldingError::Cancelled);
+        }
         if arriving.exists() {
             fs::remove_dir_all(&arriving).attempt("remove", &arriving)?;
         }
         // The map describes another copy, not this one.
         block_map::forget(workshop.path()).attempt("remove the map in", workshop.path())?;
-        let place = title.folder(library);
         fs::rename(&place, &arriving).attempt("hide", &place)?;
+        // The node no longer has it, even if the rest fails.
+        self.table.take(path);
+        moved();
+        // Read first: others wait for the lock, and the disk may hang.
+        let hidden = Hidden::find(workshop.path());
+        lock(&self.hidden).insert(path.to_owned(), hidden);
         catalog::sync(&above)?;
         workshop.leave();
-        self.table.take(path);
         Ok(())
     }
 
@@ -212,5 +252,45 @@ pub(super) fn find_hidden(
         } else if !name.starts_with('.') && depth_left > 0 && !entry.path().join(RECORD).exists() {
             find_hidden(library, &format!("{below}{name}/"), depth_left - 1, inside, found);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::HoldingOptions;
+    use super::*;
+
+    /// Two threads may find a title damaged. The second one removed the hidden folder's contents, and with them the title.
+    #[test]
+    fn a_title_that_is_hidden_twice_is_still_there() {
+        let root = tempfile::tempdir().unwrap();
+        let library = root.path().join("library");
+        fs::create_dir_all(library.join("film")).unwrap();
+        fullbore_tests::make_title(&library.join("film"), b"a film").unwrap();
+        let one = Replicator::open(HoldingOptions {
+            node: "n1".parse().unwrap(),
+            state: root.path().join("state"),
+            libraries: vec![library.clone()],
+            copy_bytes_per_second: 0,
+            windows: Vec::new(),
+            fill_bytes_max: 0,
+            fill_wait: Duration::ZERO,
+            scrub: Duration::from_secs(3600),
+            evict_after: Duration::ZERO,
+            clock: super::super::wall_clock,
+            origins: Vec::new(),
+            trust: tls::client::Trust::System,
+        })
+        .unwrap();
+        assert!(one.table.title("film").is_some());
+        one.hide_damaged("film", &library, "for a test").unwrap();
+        let again = one.hide_damaged("film", &library, "for a test");
+        assert!(matches!(again, Err(HoldingError::Cancelled)), "{again:?}");
+        let hidden = library.join(".ingest-film").join(ARRIVING);
+        assert!(hidden.join(RECORD).exists() && !library.join("film").exists());
+        assert!(one.table.title("film").is_none() && lock(&one.hidden).contains_key("film"));
+        assert_eq!(one.status().scrub.damaged_titles, 1);
     }
 }

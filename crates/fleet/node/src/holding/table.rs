@@ -58,6 +58,8 @@ struct Inner {
     titles: BTreeMap<String, Held>,
     /// Titles that are about to be evicted: no more viewers are sent to them.
     leaving: BTreeSet<String>,
+    /// The lost folders of the library.
+    lost: BTreeSet<PathBuf>,
     /// Built on request, after a change.
     inventory: Option<Arc<Inventory>>,
 }
@@ -104,20 +106,34 @@ impl Table {
         self.lock().titles.values().map(|held| held.bytes).sum()
     }
 
-    /// Adds the title at `path` to the table, and saves its verification, if it is verified.
+    /// Adds the title at `path` to the table, and saves its verification, if it is verified. A title in a lost folder is not added: a thread may
+    /// have verified it while the folder was lost.
     pub(crate) fn put(&self, path: &str, held: Held) {
-        let place = self.place(path);
         match held.verified {
             Some(verified) => {
-                let kept = Kept { path: path.to_owned(), version: held.version, verified };
-                if let Err(error) = persistence::write_json(&place, &kept) {
-                    // Without the file, it is verified again after the next start.
-                    crate::tell(&format!("cannot write {}: {error}", place.display()));
-                }
+                self.keep(&Kept { path: path.to_owned(), version: held.version, verified });
             }
-            None => forget(&place),
+            None => forget(&self.place(path)),
         }
-        self.change(|titles| drop(titles.insert(path.to_owned(), held)));
+        let mut inner = self.lock();
+        if !inner.lost.contains(&held.library) {
+            inner.titles.insert(path.to_owned(), held);
+            inner.inventory = None;
+        }
+    }
+
+    /// No longer takes the title at `path` for verified. It stays in the table, but the inventory leaves it out until it is verified again. After
+    /// a restart its files count as changed.
+    pub(crate) fn distrust(&self, path: &str) {
+        let mut inner = self.lock();
+        let Some(held) = inner.titles.get_mut(path) else { return };
+        let Some(verified) = held.verified.take() else { return };
+        let version = held.version;
+        inner.inventory = None;
+        drop(inner);
+        // No files have this stamp.
+        let verified = Verified { stamp: Digest::of(b""), ..verified };
+        self.keep(&Kept { path: path.to_owned(), version, verified });
     }
 
     /// Sets the titles that the inventory leaves out.
@@ -132,12 +148,17 @@ impl Table {
     /// Removes the title at `path` from the table.
     pub(crate) fn take(&self, path: &str) {
         forget(&self.place(path));
-        self.change(|titles| drop(titles.remove(path)));
+        let mut inner = self.lock();
+        inner.titles.remove(path);
+        inner.inventory = None;
     }
 
-    /// Removes all titles of a folder of the library from the table. Their saved forms stay.
+    /// Removes all titles of a folder of the library from the table, for good. Their saved forms stay.
     pub(crate) fn lose(&self, library: &Path) {
-        self.change(|titles| titles.retain(|_, held| held.library != library));
+        let mut inner = self.lock();
+        inner.titles.retain(|_, held| held.library != library);
+        inner.lost.insert(library.to_owned());
+        inner.inventory = None;
     }
 
     /// Notes that the title's files no longer look as they did.
@@ -153,10 +174,13 @@ impl Table {
         (kept.path == path && kept.version == version).then_some(kept.verified)
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, Held>)) {
-        let mut inner = self.lock();
-        change(&mut inner.titles);
-        inner.inventory = None;
+    fn keep(&self, kept: &Kept) {
+        let place = self.place(&kept.path);
+        if let Err(error) = persistence::write_json(&place, kept) {
+            // Without the file, it is verified again after the next start.
+            crate::tell(&format!("cannot write {}: {error}", place.display()));
+            forget(&place);
+        }
     }
 
     /// The name is a digest because titles' paths can be longer than file names.
@@ -171,5 +195,50 @@ fn forget(place: &Path) {
             crate::tell(&format!("cannot remove {}: {error}", place.display()));
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(library: &str) -> Held {
+        let verified = Some(Verified { stamp: Digest::of(b"stamp"), unix_seconds: 1 });
+        let version = Digest::of(b"film");
+        Held { version, library: library.into(), bytes: 1, verified, has_changed: false }
+    }
+
+    fn claimed(table: &Table) -> Vec<String> {
+        table.inventory().held.iter().map(|held| held.path.clone()).collect()
+    }
+
+    #[test]
+    fn a_title_that_is_verified_while_its_folder_is_lost_is_not_claimed() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = Table::new("n1".parse().unwrap(), folder.path().join("verified")).unwrap();
+        table.put("a", held("/d0"));
+        table.put("b", held("/d1"));
+        assert_eq!(claimed(&table), ["a", "b"]);
+        table.lose(Path::new("/d0"));
+        table.put("a", held("/d0"));
+        assert_eq!(claimed(&table), ["b"]);
+        table.put("a", held("/d1"));
+        assert_eq!(claimed(&table), ["a", "b"], "it was copied to another disk");
+    }
+
+    #[test]
+    fn a_distrusted_title_is_not_claimed_until_it_is_verified_again_and_counts_as_changed_after_a_restart()
+     {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("verified");
+        let table = Table::new("n1".parse().unwrap(), place).unwrap();
+        table.put("a", held("/d0"));
+        table.distrust("a");
+        assert!(claimed(&table).is_empty() && table.title("a").is_some());
+        let kept = || table.kept("a", Digest::of(b"film")).unwrap().stamp;
+        assert_ne!(kept(), Digest::of(b"stamp"));
+        table.distrust("none");
+        table.put("a", held("/d0"));
+        assert_eq!((claimed(&table), kept()), (vec!["a".to_owned()], Digest::of(b"stamp")));
     }
 }
