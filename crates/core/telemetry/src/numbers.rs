@@ -121,6 +121,7 @@ numbers! {
     Counter windows_not_held_total "Windows read into a buffer, although the kernel could send them, because the server had no lease on the file.";
     Counter files_open_for_writing_total "Files opened while another program had them open for writing, so that the server may miss a change.";
     Counter windows_not_brought_total "Windows read into a buffer, although they are worth caching, because too many were on their way or the page cache had no room.";
+    Counter loads_stalled_total "Parts of films that io_uring loaded into the page cache in place of a disk's loading threads, because the disk answered none of them for a second: check the disk.";
     Counter buffer_waits_total "Times a session waited for a buffer.";
     Gauge read_buffers_free "Read buffers that are free.";
     Gauge read_buffers "Read buffers.";

@@ -10,6 +10,7 @@
 use crate::outgoing::Outgoing;
 use crate::resources::Resources;
 use disk::{File, Plain, ReadError, ReadMode};
+use reactor::Priority;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::ops::Range;
@@ -43,7 +44,8 @@ struct Ask {
 }
 
 enum State {
-    Reading(Reading),
+    /// Its priority is raised when the window is due.
+    Reading(Reading, Priority),
     Done(Result<Plain, ReadError>),
 }
 
@@ -86,7 +88,10 @@ impl Ahead {
         self.keeps = file.rotates() || resources.reader.has_plenty_for(file);
         let (plain, read_to) = match self.queue.pop_front() {
             Some(Ask { state: State::Done(result), range }) => (result?, range.end),
-            Some(Ask { state: State::Reading(reading), range }) => (reading.await?, range.end),
+            Some(Ask { state: State::Reading(reading, priority), range }) => {
+                priority.raise();
+                (reading.await?, range.end)
+            }
             None => {
                 let (range, mode) = widened(resources, outgoing, file, range, end, mode);
                 (resources.reader.read_by(file, range.clone(), mode).await?, range.end)
@@ -215,11 +220,15 @@ async fn begin(
     mode: Option<ReadMode>,
 ) -> State {
     let (resources, file) = (Rc::clone(resources), Rc::clone(file));
+    let priority = Priority::low();
+    let read_priority = priority.clone();
     let mut reading: Reading =
-        Box::pin(async move { resources.reader.read_ahead(&file, range, mode).await });
+        Box::pin(
+            async move { resources.reader.read_ahead(&file, range, mode, &read_priority).await },
+        );
     let first = poll_fn(|cx| Poll::Ready(reading.as_mut().poll(cx))).await;
     match first {
         Poll::Ready(result) => State::Done(result),
-        Poll::Pending => State::Reading(reading),
+        Poll::Pending => State::Reading(reading, priority),
     }
 }

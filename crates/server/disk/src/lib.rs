@@ -28,6 +28,7 @@ mod root;
 mod seen;
 pub mod sparse_file;
 pub mod stamp;
+mod window;
 
 pub use error::{OpenError, ReadError};
 pub use file::File;

@@ -10,21 +10,31 @@
 //! past the end of the part, by up to its read-ahead (`read_ahead_kb`). That does no harm to a film that is worth memory. Parts that are read for
 //! one viewer only are not loaded here.
 //!
-//! io_uring has no `sendfile`, so a few threads per disk make the calls.
+//! io_uring has no `sendfile`, so a few threads per disk make the calls. Windows that viewers wait for come before those that are loaded ahead of
+//! other viewers, which keep a share of the turns ([`Priority`]). A window that a viewer comes to wait for is raised, not loaded again.
+//!
+//! Reads that never end keep their threads, and four of them stop the loads of their disk. So where no thread of a disk takes a load for a second,
+//! the ring makes the loads that wait and those that come, until a thread is back ([`Threads`]). That is counted ([`Populator::stalled`]). If the
+//! disk hangs as a whole, those wait in the ring, where the disk's shares of buffers and of the [budget](crate::Budget) bound them.
 
 use crate::file::File;
-use reactor::Threads;
+use reactor::{CallError, Priority, Threads};
 use rustix::fs::{Mode, OFlags};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Parts of files on one disk that are loaded at the same time. Each has about twice the kernel's read-ahead in flight, 256 KiB by default.
 const THREADS_PER_DISK: usize = 4;
+
+/// How long all threads of a disk may be in the same reads before the ring makes the loads that wait. A disk that answers none of four reads for this
+/// long hangs, or is so slow that large folios save it nothing.
+const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 /// Disks that get threads. Files on more disks than this are loaded without large folios.
 const DISKS_MAX: usize = 64;
@@ -37,6 +47,9 @@ pub struct Populator {
     disks: RefCell<HashMap<u64, Rc<Threads>>>,
     /// Devices whose filesystem does not use the page cache, such as ZFS.
     uncached: Rc<RefCell<HashSet<u64>>>,
+    /// Parts that were left to the ring, because none of the disk's threads returned.
+    stalled: Rc<Cell<u64>>,
+    stalled_after: Duration,
 }
 
 /// A part of a file that is about to be loaded.
@@ -46,7 +59,9 @@ pub(crate) struct Population {
     sink: Arc<OwnedFd>,
     file: Arc<OwnedFd>,
     range: Range<u64>,
+    priority: Priority,
     uncached: Rc<RefCell<HashSet<u64>>>,
+    stalled: Rc<Cell<u64>>,
 }
 
 impl Populator {
@@ -56,21 +71,40 @@ impl Populator {
     /// If `/dev/null` cannot be opened.
     pub fn new() -> io::Result<Self> {
         let sink = rustix::fs::open("/dev/null", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { sink: Arc::new(sink), disks: RefCell::default(), uncached: Rc::default() })
+        let (disks, uncached, stalled) = Default::default();
+        let stalled_after = STALLED_AFTER;
+        Ok(Self { sink: Arc::new(sink), disks, uncached, stalled, stalled_after })
     }
 
     /// Prepares to load `range` of a file. `None` if the caller has to load it in another way: the disk rotates, so larger requests than the kernel's
     /// read-ahead pay, or threads or descriptors are short. Call it on a reactor.
-    pub(crate) fn of(&self, file: &File, range: Range<u64>) -> Option<Population> {
+    pub(crate) fn of(
+        &self,
+        file: &File,
+        range: Range<u64>,
+        priority: Priority,
+    ) -> Option<Population> {
         if file.rotates() || self.uncached.borrow().contains(&file.stamp().device) {
             return None;
         }
-        let threads = self.threads(file.stamp().device)?;
-        let (sink, file) = (Arc::clone(&self.sink), Arc::clone(file.sequential()?));
-        Some(Population { threads, sink, file, range, uncached: Rc::clone(&self.uncached) })
+        Some(Population {
+            threads: self.threads(file.stamp().device)?,
+            sink: Arc::clone(&self.sink),
+            file: Arc::clone(file.sequential()?),
+            range,
+            priority,
+            uncached: Rc::clone(&self.uncached),
+            stalled: Rc::clone(&self.stalled),
+        })
     }
 
-    fn threads(&self, disk: u64) -> Option<Rc<Threads>> {
+    /// Counts the parts that the ring had to load, because the disk answered none of its threads for a second.
+    pub fn stalled(&self) -> u64 {
+        self.stalled.get()
+    }
+
+    /// The threads of a disk, by its device number.
+    pub(crate) fn threads(&self, disk: u64) -> Option<Rc<Threads>> {
         let mut disks = self.disks.borrow_mut();
         if let Some(threads) = disks.get(&disk) {
             return Some(Rc::clone(threads));
@@ -79,7 +113,8 @@ impl Populator {
             return None;
         }
         // If no descriptor is left, the next part tries again.
-        let threads = Rc::new(Threads::new("page-cache", THREADS_PER_DISK).ok()?);
+        let threads =
+            Rc::new(Threads::new("page-cache", THREADS_PER_DISK, self.stalled_after).ok()?);
         disks.insert(disk, Rc::clone(&threads));
         Some(threads)
     }
@@ -97,8 +132,13 @@ impl Population {
         self.range.clone()
     }
 
+    /// Whether a viewer waits for the part.
+    pub(crate) fn priority(&self) -> &Priority {
+        &self.priority
+    }
+
     /// Loads the part of `of`, or as much of it as the disk gives. The caller checks afterwards what is there: a later read of a missing byte reports
-    /// the error. Returns false if there is no thread to ask the disk.
+    /// the error. Returns false if no thread could ask the disk.
     pub(crate) async fn run(self, of: &File) -> bool {
         let whole = self.range();
         let uncached = Rc::clone(&self.uncached);
@@ -112,8 +152,12 @@ impl Population {
 
     /// As [`Self::run`], without a look at the page cache. Returns how many bytes the disk gave.
     pub(crate) async fn run_alone(self) -> Option<u64> {
-        let Self { threads, sink, file, range, .. } = self;
-        threads.run(move || read(&sink, &file, range)).await.ok()
+        let Self { threads, sink, file, range, priority, stalled, .. } = self;
+        let result = threads.run(&priority, move || read(&sink, &file, range)).await;
+        if matches!(result, Err(CallError::Stalled)) {
+            stalled.set(stalled.get() + 1);
+        }
+        result.ok()
     }
 }
 
@@ -127,4 +171,81 @@ fn read(sink: &OwnedFd, file: &OwnedFd, range: Range<u64>) -> u64 {
         }
     }
     offset - range.start
+}
+
+/// For tests: loads wait for their threads, however slow the machine is.
+#[cfg(test)]
+pub(crate) fn patient() -> Populator {
+    Populator { stalled_after: Duration::from_secs(3600), ..Populator::new().unwrap() }
+}
+
+/// For tests: gives every thread of `disk` a call that lasts until the returned senders are dropped. All have begun.
+#[cfg(test)]
+pub(crate) async fn hang(populator: &Populator, disk: u64) -> Vec<std::sync::mpsc::Sender<()>> {
+    let threads = populator.threads(disk).unwrap();
+    let mut releases = Vec::new();
+    for _ in 0..THREADS_PER_DISK {
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let (begin, begun) = std::sync::mpsc::channel();
+        let threads = Rc::clone(&threads);
+        reactor::spawn(async move {
+            let call = move || {
+                begin.send(()).unwrap();
+                // It fails once the sender is gone.
+                let _ = released.recv();
+            };
+            threads.run(&Priority::HIGH, call).await.unwrap();
+        });
+        reactor::yield_now().await;
+        begun.recv().unwrap();
+        releases.push(release);
+    }
+    releases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reactor::{Reactor, RingOptions};
+
+    fn run(future: impl Future<Output = ()> + 'static) {
+        Reactor::new(RingOptions::default()).unwrap().run(future).unwrap()
+    }
+
+    #[test]
+    fn a_part_is_loaded_by_a_thread() {
+        run(async {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(100_000).unwrap();
+            let file = File::new(file.into()).unwrap();
+            let populator = patient();
+            for range in [0..60_000, 60_000..100_000] {
+                let bytes = range.end - range.start;
+                let part = populator.of(&file, range, Priority::low()).unwrap();
+                assert_eq!(part.run_alone().await, Some(bytes));
+            }
+            assert_eq!(populator.stalled(), 0);
+        });
+    }
+
+    #[test]
+    fn a_disk_that_hangs_leaves_the_threads_of_others_alone_and_its_own_parts_go_to_the_ring() {
+        run(async {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(100_000).unwrap();
+            let file = File::new(file.into()).unwrap();
+            let stalled_after = Duration::from_millis(1);
+            let populator = Populator { stalled_after, ..Populator::new().unwrap() };
+            let disk = file.stamp().device;
+            let releases = hang(&populator, disk).await;
+            for priority in [Priority::HIGH, Priority::low()] {
+                let part = populator.of(&file, 0..100_000, priority).unwrap();
+                assert_eq!(part.run_alone().await, None);
+            }
+            assert_eq!(populator.stalled(), 2);
+            let other = populator.threads(disk + 1).unwrap();
+            assert_eq!(other.run(&Priority::low(), || 7).await.unwrap(), 7);
+            drop(releases);
+        });
+    }
 }

@@ -7,11 +7,10 @@ use crate::hot::{BLOCK_BYTES, Hot, HotPart, LocalHotSet};
 use crate::misses::Misses;
 use crate::populate::Populator;
 use crate::read_stats::{ReadStats, count};
-use reactor::{Buffer, Fd, Pool, op};
-use rustix::io::ReadWriteFlags;
+use crate::window::{Window, fill, read_resident};
+use reactor::{Buffer, Pool, Priority, op};
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::io::IoSliceMut;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -80,18 +79,6 @@ pub struct Plain {
 enum Memory {
     Buffer(Rc<Buffer>),
     HotSet(HotPart),
-}
-
-/// A window of a file, in a buffer.
-struct Window {
-    buffer: Buffer,
-    range: Range<usize>,
-}
-
-impl Window {
-    fn len(&self) -> usize {
-        self.range.len()
-    }
 }
 
 impl Plain {
@@ -334,10 +321,10 @@ impl Reader {
         range: Range<u64>,
         mode: Option<ReadMode>,
     ) -> Result<Plain, ReadError> {
-        self.bring(file, range, mode, false).await
+        self.bring(file, range, mode, &Priority::HIGH).await
     }
 
-    /// As [`Self::read_by`], for a window that is not due yet, so its buffer will be held for a while.
+    /// As [`Self::read_by`], for a window that is not due yet, so its buffer will be held for a while. Raise `priority` once it is due.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -349,8 +336,9 @@ impl Reader {
         file: &File,
         range: Range<u64>,
         mode: Option<ReadMode>,
+        priority: &Priority,
     ) -> Result<Plain, ReadError> {
-        self.bring(file, range, mode, true).await
+        self.bring(file, range, mode, priority).await
     }
 
     async fn bring(
@@ -358,8 +346,9 @@ impl Reader {
         file: &File,
         range: Range<u64>,
         mode: Option<ReadMode>,
-        ahead: bool,
+        priority: &Priority,
     ) -> Result<Plain, ReadError> {
+        let ahead = !priority.is_high();
         assert!(!range.is_empty() && range.end <= file.size());
         let bytes = (range.end - range.start) as usize;
         assert!(bytes <= self.window_bytes_max());
@@ -370,7 +359,7 @@ impl Reader {
             file.no_kernel_read_ahead();
         }
         let (buffer, resident) = self.begin(file, mode, range.start, bytes, ahead).await;
-        let mut window = Window { buffer, range: 0..bytes };
+        let mut window = Window { buffer, range: 0..bytes, priority: priority.clone() };
         let from_disk = resident < bytes;
         if from_disk {
             let read = self.read_from_disk(file, mode, window, range.start, resident).await;
@@ -385,7 +374,7 @@ impl Reader {
             count(&self.stats.resident_bytes, bytes);
         }
         file.check_unchanged()?;
-        let Window { buffer, range } = window;
+        let Window { buffer, range, .. } = window;
         let memory = Memory::Buffer(Rc::new(buffer));
         Ok(Plain { memory, range, behind: 0, from_disk, from_elsewhere: false })
     }
@@ -531,7 +520,9 @@ impl Reader {
     ) -> Result<Window, ReadError> {
         let missing = start + resident as u64..start + window.len() as u64;
         let populator = self.populator.as_deref();
-        let Some(population) = populator.and_then(|all| all.of(file, missing.clone())) else {
+        let priority = window.priority.clone();
+        let Some(population) = populator.and_then(|all| all.of(file, missing.clone(), priority))
+        else {
             return self.read_cached(file, window, start, resident).await;
         };
         population.run(file).await;
@@ -612,38 +603,4 @@ impl Reader {
             }
         }
     }
-}
-
-/// Reads through the page cache until the window is complete. An error returns the window with it.
-async fn fill(
-    fd: &Fd,
-    mut window: Window,
-    start: u64,
-    mut done: usize,
-    rw_flags: i32,
-) -> Result<Window, (ReadError, Window)> {
-    while done < window.len() {
-        let missing = window.range.start + done..window.range.end;
-        let (result, reading) =
-            op::read_at(fd, window.buffer, missing, start + done as u64, rw_flags).await;
-        window.buffer = reading.buffer;
-        match result {
-            Ok(0) => return Err((ReadError::Truncated, window)),
-            Ok(read) => done += read as usize,
-            Err(error) => {
-                return Err((ReadError::Io(error.raw_os_error().unwrap_or(libc::EIO)), window));
-            }
-        }
-    }
-    Ok(window)
-}
-
-/// Copies what is in the page cache, without waiting. A plain call instead of a ring operation, so that the bytes are sealed and sent while they are
-/// still in the first-level caches.
-///
-/// Returns how many bytes were copied: 0 if the first is not cached, or cannot be read. The waiting read will report why.
-fn read_resident(file: &File, memory: &mut [u8], offset: u64) -> usize {
-    let mut parts = [IoSliceMut::new(memory)];
-    rustix::io::preadv2(file.fd().borrowed(), &mut parts, offset, ReadWriteFlags::NOWAIT)
-        .unwrap_or(0)
 }

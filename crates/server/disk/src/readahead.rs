@@ -13,7 +13,7 @@
 use crate::error::ReadError;
 use crate::file::File;
 use crate::populate::{Population, Populator};
-use reactor::{Fd, op, spawn};
+use reactor::{Fd, Priority, op, spawn};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -117,12 +117,15 @@ struct Asked {
     share: Option<Rc<BudgetShare>>,
 }
 
+/// A part to load, its file, and its share of the budget.
+type Part = (Population, Fd, Rc<BudgetShare>);
+
 /// The parts that one response loads in large folios, one after the other: two at a time would each make the kernel start over with small folios.
 #[derive(Debug, Default)]
 struct Populating {
-    queue: RefCell<VecDeque<(Population, Fd, Rc<BudgetShare>)>>,
-    /// The part that the task is loading.
-    in_hand: RefCell<Option<Range<u64>>>,
+    queue: RefCell<VecDeque<Part>>,
+    /// The part that the task is loading, while there is a task.
+    in_hand: RefCell<Option<(Range<u64>, Priority)>>,
     waiting: RefCell<Option<Waker>>,
 }
 
@@ -163,6 +166,7 @@ impl Readahead {
         if ahead {
             self.ask_ahead(file, &range, end);
         }
+        self.populating.hasten(&range);
         self.populating.has_done(&range).await;
         let brought = touch_missing(file, range).await;
         if matches!(brought, Err(ReadError::Io(_))) {
@@ -197,10 +201,9 @@ impl Readahead {
 
     /// Guesses whether `range`, which is in the page cache, was loaded for this response.
     pub fn has_brought(&self, range: &Range<u64>) -> bool {
-        let overlaps = |asked: &Range<u64>| asked.start < range.end && range.start < asked.end;
         // The kernel reads whole pages.
         let ever_end = self.asked_ever.end.next_multiple_of(rustix::param::page_size() as u64);
-        self.asked.iter().any(|asked| asked.share.is_some() && overlaps(&asked.range))
+        self.asked.iter().any(|asked| asked.share.is_some() && overlap(&asked.range, range))
             || self.asked_ever.start <= range.start && range.end <= ever_end
     }
 
@@ -236,7 +239,10 @@ impl Readahead {
         };
         file.asks_disk(&range);
         let populator = self.populator.as_ref().filter(|_| self.keeps);
-        match populator.and_then(|populator| populator.of(file, range.clone())) {
+        // Raised if the viewer comes to wait for it.
+        let populate =
+            |populator: &Rc<Populator>| populator.of(file, range.clone(), Priority::low());
+        match populator.and_then(populate) {
             Some(population) => {
                 self.populating.add(population, file.fd().clone(), Rc::clone(&share));
             }
@@ -253,7 +259,7 @@ impl Populating {
     fn add(self: &Rc<Self>, population: Population, file: Fd, share: Rc<BudgetShare>) {
         self.queue.borrow_mut().push_back((population, file, share));
         if self.in_hand.borrow().is_none() {
-            *self.in_hand.borrow_mut() = Some(0..0);
+            *self.in_hand.borrow_mut() = Some((0..0, Priority::HIGH));
             let populating = Rc::clone(self);
             spawn(async move { populating.work().await });
         }
@@ -262,10 +268,11 @@ impl Populating {
     async fn work(&self) {
         loop {
             let next = self.queue.borrow_mut().pop_front();
-            let range = next.as_ref().map(|(population, ..)| population.range());
-            self.in_hand.borrow_mut().clone_from(&range);
+            let part = |(next, ..): &Part| (next.range(), next.priority().clone());
+            *self.in_hand.borrow_mut() = next.as_ref().map(part);
             self.waiting.take().into_iter().for_each(Waker::wake);
-            let Some(((population, file, share), range)) = next.zip(range) else { return };
+            let Some((population, file, share)) = next else { return };
+            let range = population.range();
             // Without a thread the ring loads it. A part that cannot be loaded is missing afterwards, and the response that needs it asks again.
             if population.run_alone().await.is_none() {
                 ask_for(file, range, share).await;
@@ -273,13 +280,31 @@ impl Populating {
         }
     }
 
+    /// Has the parts of `range` loaded next, before loads ahead of other viewers, because the viewer waits for them. Those of this response that were
+    /// asked for earlier come after them, except for the one in hand.
+    fn hasten(&self, range: &Range<u64>) {
+        let mut queue = self.queue.borrow_mut();
+        queue.make_contiguous().sort_by_key(|(part, ..)| !overlap(&part.range(), range));
+        let mut is_queued = false;
+        for (part, ..) in queue.iter().take_while(|(part, ..)| overlap(&part.range(), range)) {
+            part.priority().raise();
+            is_queued = true;
+        }
+        if let Some((in_hand, priority)) = &*self.in_hand.borrow() {
+            // The others wait until it is done.
+            if is_queued || overlap(in_hand, range) {
+                priority.raise();
+            }
+        }
+    }
+
     /// Waits until nothing of `range` is queued or being loaded.
     async fn has_done(&self, range: &Range<u64>) {
-        let overlaps = |other: &Range<u64>| other.start < range.end && range.start < other.end;
         poll_fn(|context| {
             let is_queued =
-                self.queue.borrow().iter().any(|(population, ..)| overlaps(&population.range()));
-            if is_queued || self.in_hand.borrow().as_ref().is_some_and(overlaps) {
+                self.queue.borrow().iter().any(|(part, ..)| overlap(&part.range(), range));
+            let in_hand = self.in_hand.borrow();
+            if is_queued || in_hand.as_ref().is_some_and(|(in_hand, _)| overlap(in_hand, range)) {
                 *self.waiting.borrow_mut() = Some(context.waker().clone());
                 return Poll::Pending;
             }
@@ -287,6 +312,10 @@ impl Populating {
         })
         .await;
     }
+}
+
+fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// Both ranges as one if they touch, else `next`. A range released and requested again in smaller steps may end earlier than before: the rest was
@@ -341,5 +370,60 @@ async fn touch_missing(file: &File, range: Range<u64>) -> Result<bool, ReadError
                 }
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::populate::{hang, patient};
+    use reactor::{Reactor, RingOptions, timeout_at, yield_now};
+
+    const MIB: u64 = 1 << 20;
+
+    /// A viewer's readahead while all threads of the file's disk are busy: what it asks for waits.
+    #[test]
+    fn what_a_viewer_waits_for_is_loaded_before_what_was_asked_ahead_and_only_once() {
+        let reactor = Reactor::new(RingOptions::default()).unwrap();
+        let test = async move {
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(4 * MIB).unwrap();
+            let file = File::new(file.into()).unwrap();
+            let populator = Rc::new(patient());
+            let releases = hang(&populator, file.stamp().device).await;
+            let budget = Budget::new(64 * MIB);
+            let mut readahead =
+                Readahead::new(budget.clone()).populated_by(Some(Rc::clone(&populator)));
+            readahead.keeps = true;
+            for part in 0..4 {
+                assert!(readahead.ask(&file, part * MIB..(part + 1) * MIB));
+            }
+            let populating = Rc::clone(&readahead.populating);
+            let in_hand = || populating.in_hand.borrow().clone().unwrap();
+            while in_hand().0.is_empty() {
+                yield_now().await;
+            }
+            let queued = || -> Vec<(u64, bool)> {
+                let queue = populating.queue.borrow();
+                let state =
+                    |(part, ..): &Part| (part.range().start / MIB, part.priority().is_high());
+                queue.iter().map(state).collect()
+            };
+            assert_eq!(queued(), [(1, false), (2, false), (3, false)]);
+            assert!(in_hand().0 == (0..MIB) && !in_hand().1.is_high());
+            // The viewer waits for the third part. It is polled once, and still waits afterwards.
+            let now = std::time::Instant::now();
+            let due = readahead.bring(&file, 2 * MIB..3 * MIB, 4 * MIB, false, true);
+            assert!(timeout_at(now, due).await.is_err());
+            assert_eq!(queued(), [(2, true), (1, false), (3, false)], "nothing is asked for twice");
+            assert!(in_hand().1.is_high(), "the third part waits for it");
+            assert_eq!(budget.left_bytes(), 60 * MIB);
+            drop(releases);
+            assert!(
+                readahead.bring(&file, 2 * MIB..3 * MIB, 4 * MIB, false, true).await.is_ok(),
+                "nothing is lost"
+            );
+        };
+        reactor.run(test).unwrap();
     }
 }

@@ -5,10 +5,11 @@ use serde::Serialize;
 use telemetry::{Family, Metric};
 
 /// Plain counters of faults, by their keys.
-const PLAIN: [&str; 5] = [
+const PLAIN: [&str; 6] = [
     "accept_pauses_total",
     "send_pauses_total",
     "read_refused_total",
+    "loads_stalled_total",
     "access_log_lost_total",
     "tasks_panicked_total",
 ];

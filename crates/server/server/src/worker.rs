@@ -531,6 +531,7 @@ impl Worker {
         numbers.read_refused_total.set(stats.refused.get());
         numbers.disk_reads_total.set(stats.disk_reads.get());
         numbers.disk_read_seconds_total.set(stats.disk_read_micros.get());
+        numbers.loads_stalled_total.set(reader.populator().map_or(0, |all| all.stalled()));
         numbers.read_hot_bytes_total.set(stats.hot_bytes.get());
         let filled = reader.hot_sets().map(|hot_set| hot_set.filled_bytes.get());
         numbers.hot_filled_bytes_total.set(filled.sum());
@@ -639,8 +640,7 @@ fn reader(config: &Config, place: &Place, pools: Vec<Pool>) -> Reader {
     let reader = Reader::new(pool, config.read_policy(), Heat::new(place.sizes.heat_bytes))
         .with_populator(populator);
     banks.fold(reader.with_hot_set(hot_set), |reader, (bank, pool)| {
-        let hot_set = bank.hot_set.clone().map(LocalHotSet::elsewhere);
-        reader.with_bank_at(&bank.disks, pool, hot_set)
+        reader.with_bank_at(&bank.disks, pool, bank.hot_set.clone().map(LocalHotSet::elsewhere))
     })
 }
 
