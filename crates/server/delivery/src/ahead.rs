@@ -212,7 +212,7 @@ fn widened(
     (range.start..wide_end, Some(mode))
 }
 
-/// Starts a read. Polling it once submits it to the disk.
+/// Starts a read. Polling it once submits it to the disk, unless a buffer has to become free first, or the file is not open for direct reads yet.
 async fn begin(
     resources: &Rc<Resources>,
     file: &Rc<File>,

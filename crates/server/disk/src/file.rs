@@ -4,17 +4,17 @@ use crate::error::{OpenError, ReadError};
 use crate::heat::mix;
 use crate::hold::Hold;
 use crate::seen;
+use crate::sequential::{self, Sequential};
 use crate::sparse_file::SparseFile;
 use crate::stamp::Stamp;
-use reactor::Fd;
 use reactor::residency::{View, cached_pages};
-use rustix::fs::{Advice, FileType, Mode, OFlags};
-use rustix::io::Errno;
+use reactor::{Fd, op};
+use rustix::fs::{Advice, FileType};
 use rustix::process::{Resource, getrlimit};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, OnceLock};
 
 /// An open regular file.
 pub struct File {
@@ -26,8 +26,8 @@ pub struct File {
     folder: u16,
     /// A second descriptor with `O_DIRECT`, opened at first use; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
-    /// Another descriptor, on which the kernel may read ahead; opened at first use.
-    sequential: OnceCell<Arc<OwnedFd>>,
+    /// Another descriptor, on which the kernel may read ahead; opened at first use, by a thread that loads the file.
+    sequential: Arc<OnceLock<OwnedFd>>,
     /// Set when a read of this file has failed.
     is_suspect: Cell<bool>,
     /// Set when the kernel was asked not to read ahead.
@@ -98,7 +98,7 @@ impl File {
             folder,
             stamp: Cell::new(stamp),
             direct: OnceCell::new(),
-            sequential: OnceCell::new(),
+            sequential: Arc::default(),
             is_suspect: Cell::new(false),
             is_read_as_asked: Cell::new(false),
             view: OnceCell::new(),
@@ -162,12 +162,18 @@ impl File {
         self.is_suspect.get()
     }
 
-    /// The descriptor for direct reads, if the filesystem supports them.
-    pub(crate) fn direct(&self) -> Option<&Fd> {
+    /// The descriptor for direct reads, if the filesystem supports them. The ring opens it, because an open may wait for the disk or its server.
+    pub(crate) async fn direct(&self) -> Option<&Fd> {
         if self.direct.get().is_none() {
-            match reopen(&self.fd, OFlags::DIRECT) {
-                Ok(fd) => drop(self.direct.set(Some(fd))),
-                Err(Errno::INVAL | Errno::OPNOTSUPP) => drop(self.direct.set(None)),
+            let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_DIRECT;
+            let path = sequential::path_of(&self.fd);
+            // The path is absolute, so the folder does not count. But the operation keeps `fd` open, so the path leads to this file.
+            let (result, _opening) = op::open_at(&self.fd, path, flags, 0).await;
+            let opened = op::opened(result).map_err(|error| error.raw_os_error());
+            // If another window has opened one meanwhile, this one is closed.
+            match opened {
+                Ok(fd) => drop(self.direct.set(Some(fd.into()))),
+                Err(Some(libc::EINVAL | libc::EOPNOTSUPP)) => drop(self.direct.set(None)),
                 // Out of descriptors or memory: the next window tries again.
                 Err(_) => return None,
             }
@@ -176,17 +182,12 @@ impl File {
     }
 
     /// A descriptor on which the kernel may read ahead, for a thread that loads the file into the page cache. `None` for a sparse file, or if no
-    /// descriptor is left.
-    pub(crate) fn sequential(&self) -> Option<&Arc<OwnedFd>> {
+    /// descriptor is left. This does not ask the disk.
+    pub(crate) fn sequential(&self) -> Option<Sequential> {
         if self.sparse.is_some() {
             return None;
         }
-        if self.sequential.get().is_none() {
-            // If no descriptor is left, the next part tries again.
-            let fd = reopen(&self.fd, OFlags::empty()).ok()?.into_owned().ok()?;
-            let _ = self.sequential.set(Arc::new(fd));
-        }
-        self.sequential.get()
+        Sequential::new(&self.sequential, self.fd.borrowed()).ok()
     }
 
     /// Takes a read lease, so that no program can write to the file until it is closed. Returns whether there is a lease. With one, the kernel may be
@@ -376,11 +377,4 @@ impl File {
         self.stamp.set(now);
         if is_removed { Err(ReadError::Removed) } else { Ok(()) }
     }
-}
-
-/// Opens the same inode again, with `flags` as well. The path through `/proc` names the inode, so both descriptors refer to the same file.
-fn reopen(fd: &Fd, flags: OFlags) -> Result<Fd, Errno> {
-    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | flags;
-    rustix::fs::open(path, flags, Mode::empty()).map(Fd::from)
 }

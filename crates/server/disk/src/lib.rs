@@ -26,6 +26,7 @@ pub mod read_stats;
 pub mod readahead;
 mod root;
 mod seen;
+mod sequential;
 pub mod sparse_file;
 pub mod stamp;
 mod window;

@@ -18,6 +18,7 @@
 //! disk hangs as a whole, those wait in the ring, where the disk's shares of buffers and of the [budget](crate::Budget) bound them.
 
 use crate::file::File;
+use crate::sequential::Sequential;
 use reactor::{CallError, Priority, Threads};
 use rustix::fs::{Mode, OFlags};
 use std::cell::{Cell, RefCell};
@@ -57,7 +58,7 @@ pub struct Populator {
 pub(crate) struct Population {
     threads: Rc<Threads>,
     sink: Arc<OwnedFd>,
-    file: Arc<OwnedFd>,
+    file: Sequential,
     range: Range<u64>,
     priority: Priority,
     uncached: Rc<RefCell<HashSet<u64>>>,
@@ -90,7 +91,7 @@ impl Populator {
         Some(Population {
             threads: self.threads(file.stamp().device)?,
             sink: Arc::clone(&self.sink),
-            file: Arc::clone(file.sequential()?),
+            file: file.sequential()?,
             range,
             priority,
             uncached: Rc::clone(&self.uncached),
@@ -153,11 +154,11 @@ impl Population {
     /// As [`Self::run`], without a look at the page cache. Returns how many bytes the disk gave.
     pub(crate) async fn run_alone(self) -> Option<u64> {
         let Self { threads, sink, file, range, priority, stalled, .. } = self;
-        let result = threads.run(&priority, move || read(&sink, &file, range)).await;
+        let result = threads.run(&priority, move || Some(read(&sink, file.open()?, range))).await;
         if matches!(result, Err(CallError::Stalled)) {
             stalled.set(stalled.get() + 1);
         }
-        result.ok()
+        result.ok().flatten()
     }
 }
 
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_loaded_by_a_thread() {
+    fn a_part_is_loaded_by_a_thread_which_opens_the_file_at_first() {
         run(async {
             let file = tempfile::tempfile().unwrap();
             file.set_len(100_000).unwrap();

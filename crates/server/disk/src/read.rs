@@ -579,7 +579,7 @@ impl Reader {
         mut window: Window,
         start: u64,
     ) -> Result<Window, ReadError> {
-        let Some(fd) = file.direct() else {
+        let Some(fd) = file.direct().await else {
             count(&self.stats.refused, 1);
             return self.read_cached(file, window, start, 0).await;
         };

@@ -164,7 +164,7 @@ async fn read(file: &File, block: Claimed, range: &Range<u64>) -> (Claimed, Resu
     let wanted = (range.end - range.start) as usize;
     let mut done = 0;
     // A direct read asks for whole disk blocks. At the end of a file it returns less.
-    if let Some(direct) = file.direct() {
+    if let Some(direct) = file.direct().await {
         let asked = wanted.next_multiple_of(crate::DIRECT_ALIGNMENT);
         let (result, filling) = blocks::fill(direct, block, 0..asked, range.start).await;
         block = filling.claimed;
