@@ -20,9 +20,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
 
-use crate::token::to_hex;
 use crate::{Grant, KeyError, KeyFileFault, KeyRing, Token};
 
 /// The header of a request with a proof.
@@ -48,7 +48,7 @@ pub fn copy_key_days(now_unix_seconds: u64) -> RangeInclusive<u64> {
 
 /// The line of a key file with the key of a day.
 pub fn copy_key_line(day: u64, secret: &[u8; 32]) -> Zeroizing<String> {
-    let hex = Zeroizing::new(to_hex(secret));
+    let hex = Zeroizing::new(HEXLOWER.encode(secret));
     Zeroizing::new(format!("{ID}{day}:{}\n", *hex))
 }
 

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
 
 use crate::key::Key;
 use crate::pem;
-use crate::token::{from_hex, is_key_id};
+use crate::token::is_key_id;
 use crate::{KeyError, KeyFileFault};
 
 /// A secret is at least as long as the hash's output (RFC 2104 section 3).
@@ -79,7 +80,8 @@ fn shared(line: &str) -> Result<Key, &'static str> {
     if !is_key_id(id) {
         return Err("an id is 1 to 32 letters, digits, - or _");
     }
-    let secret = from_hex(secret).map(Zeroizing::new).ok_or("a secret is lower-case hex digits")?;
+    let secret = HEXLOWER.decode(secret.as_bytes()).map(Zeroizing::new);
+    let secret = secret.map_err(|_| "a secret is lower-case hex digits")?;
     if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&secret.len()) {
         return Err("a secret has 64 to 128 hex digits");
     }

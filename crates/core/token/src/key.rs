@@ -9,8 +9,9 @@ use std::fmt;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, ParsedPublicKey};
+use data_encoding::HEXLOWER;
 
-use crate::token::{CHECK_BYTES, ED25519_BYTES, Form, Grant, Signature, to_hex};
+use crate::token::{CHECK_BYTES, ED25519_BYTES, Form, Grant, Signature};
 
 /// Bytes of a public key (RFC 8032, section 5.1.5).
 pub(crate) const PUBLIC_KEY_BYTES: usize = 32;
@@ -63,7 +64,7 @@ impl Key {
 
     fn ed25519(public: [u8; PUBLIC_KEY_BYTES], private: Option<Ed25519KeyPair>) -> Option<Self> {
         let parsed = ParsedPublicKey::new(&ED25519, public).ok()?;
-        let id = to_hex(&digest(&SHA256, &public).as_ref()[..NAME_BYTES]);
+        let id = HEXLOWER.encode(&digest(&SHA256, &public).as_ref()[..NAME_BYTES]);
         Some(Self { id, kind: Kind::Ed25519 { public, parsed, private } })
     }
 

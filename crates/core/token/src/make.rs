@@ -5,11 +5,11 @@ use std::path::Path;
 
 use aws_lc_rs::rand;
 use aws_lc_rs::signature::Ed25519KeyPair;
+use data_encoding::HEXLOWER;
 use zeroize::Zeroizing;
 
 use crate::file::{SECRET_BYTES_MIN, read};
 use crate::key::Key;
-use crate::token::to_hex;
 use crate::{KeyError, KeyFileFault, pem};
 
 /// A key of HMAC may be read only by its owner.
@@ -103,8 +103,8 @@ fn draw_shared() -> Result<(String, Zeroizing<String>), KeyFileFault> {
     rand::fill(&mut id)
         .and_then(|()| rand::fill(&mut secret[..]))
         .map_err(|_| KeyFileFault::NoRandomNumbers)?;
-    let id = to_hex(&id);
-    let line = Zeroizing::new(format!("{id}:{}\n", *Zeroizing::new(to_hex(&secret[..]))));
+    let id = HEXLOWER.encode(&id);
+    let line = Zeroizing::new(format!("{id}:{}\n", *Zeroizing::new(HEXLOWER.encode(&secret[..]))));
     Ok((id, line))
 }
 

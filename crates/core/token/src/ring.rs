@@ -211,7 +211,7 @@ mod tests {
         for (file, (id, byte)) in files.iter().zip(keys) {
             let mut file =
                 OpenOptions::new().write(true).create_new(true).mode(0o600).open(file).unwrap();
-            writeln!(file, "{id}:{}", token::to_hex(&[*byte; 32])).unwrap();
+            writeln!(file, "{id}:{}", data_encoding::HEXLOWER.encode(&[*byte; 32])).unwrap();
         }
         KeyRing::read(&files)
     }

@@ -193,7 +193,7 @@ mod tests {
             let mut text = before;
             text.extend(format!("{expiry}.").bytes());
             let first = text.len();
-            text.extend(crate::token::to_hex(&hmac).bytes());
+            text.extend(data_encoding::HEXLOWER.encode(&hmac).bytes());
             let signature = first..text.len();
             text.extend(format!(".{key}.{depth}").bytes());
             text.extend(behind);

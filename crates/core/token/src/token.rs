@@ -14,6 +14,8 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 
+use data_encoding::HEXLOWER;
+
 /// Bytes of a signature of HMAC-SHA256.
 pub(crate) const HMAC_BYTES: usize = 32;
 
@@ -92,7 +94,8 @@ pub enum Signature {
 
 impl Signature {
     fn parse(hex: &str) -> Option<Self> {
-        let bytes = from_hex(hex)?;
+        // Lower-case digits only, so that a signature has one text.
+        let bytes = HEXLOWER.decode(hex.as_bytes()).ok()?;
         match bytes.len() {
             HMAC_BYTES => bytes.try_into().map(Self::Hmac).ok(),
             _ => bytes.try_into().map(Self::Ed25519).ok(),
@@ -164,7 +167,7 @@ pub(crate) fn leading(path: &[u8], depth: usize) -> Option<&[u8]> {
 pub(crate) fn text(grant: &Grant<'_>, key_id: &str, signature: &Signature) -> String {
     let bound = if grant.client.is_some() { "c" } else { "" };
     let (expiry, depth) = (grant.expires_unix_seconds, grant.depth());
-    format!("{expiry}.{}.{key_id}.{depth}{bound}", to_hex(signature.as_ref()))
+    format!("{expiry}.{}.{key_id}.{depth}{bound}", HEXLOWER.encode(signature.as_ref()))
 }
 
 /// Whether `text` can be a key's id: short, safe in a URL, and without the dots that separate a token's parts.
@@ -175,29 +178,6 @@ pub(crate) fn is_key_id(text: &str) -> bool {
 /// Whether a key's id may have this character.
 pub(crate) fn is_of_key_id(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
-}
-
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    let mut hex = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
-}
-
-/// Parses lower-case digits only, so that one value has one text.
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let pairs = text.as_bytes().chunks_exact(2);
-    if !pairs.remainder().is_empty() {
-        return None;
-    }
-    pairs.map(|pair| Some(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
 }
 
 /// Parses a number without sign or leading zeros.

@@ -4,6 +4,7 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::str::FromStr;
 
 use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
 /// A SHA-256, written as 64 lower-case hex digits.
@@ -35,23 +36,8 @@ impl FromStr for Digest {
     type Err = DigestError;
 
     fn from_str(text: &str) -> Result<Self, DigestError> {
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let bytes = text.as_bytes();
-        if bytes.len() != 64 {
-            return Err(DigestError);
-        }
-        let mut own = [0; 32];
-        for (byte, pair) in own.iter_mut().zip(bytes.chunks_exact(2)) {
-            *byte = digit(pair[0])
-                .zip(digit(pair[1]))
-                .map(|(high, low)| high << 4 | low)
-                .ok_or(DigestError)?;
-        }
-        Ok(Self(own))
+        let bytes = HEXLOWER.decode(text.as_bytes()).map_err(|_| DigestError)?;
+        bytes.try_into().map(Self).map_err(|_| DigestError)
     }
 }
 
@@ -71,7 +57,7 @@ impl From<Digest> for String {
 
 impl Display for Digest {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&HEXLOWER.encode(&self.0))
     }
 }
 

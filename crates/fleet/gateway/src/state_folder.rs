@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use fleet_protocol::{Digest, FleetSnapshot, PublicKey, Signed};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -130,7 +131,7 @@ impl StateFolder {
     /// # Errors
     /// Those of writing.
     pub fn write_snapshot(&self, signed: &Signed) -> io::Result<()> {
-        let signature: String = signed.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+        let signature = HEXLOWER.encode(&signed.signature);
         write(&self.0.join(SNAPSHOT), &[signature.as_bytes(), b"\n", &signed.bytes])
     }
 
@@ -143,8 +144,8 @@ impl StateFolder {
         let damaged = |why: String| io::Error::new(ErrorKind::InvalidData, why);
         let end = file.iter().position(|byte| *byte == b'\n');
         let end = end.ok_or_else(|| damaged("it has no signature".to_owned()))?;
-        let signature = from_hex(&file[..end]);
-        let signature = signature.ok_or_else(|| damaged("its signature is damaged".to_owned()))?;
+        let signature = HEXLOWER_PERMISSIVE.decode(&file[..end]);
+        let signature = signature.map_err(|_| damaged("its signature is damaged".to_owned()))?;
         let signed = Signed { bytes: file[end + 1..].to_vec(), signature };
         key.open(FleetSnapshot::CONTEXT, &signed).map_err(|error| damaged(error.to_string()))?;
         let snapshot = FleetSnapshot::from_bytes(&signed.bytes);
@@ -227,15 +228,6 @@ fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     fs::rename(&new, path)?;
     // The rename is durable once the folder is synced.
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
-}
-
-fn from_hex(text: &[u8]) -> Option<Vec<u8>> {
-    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
-        _ => None,
-    };
-    text.chunks(2).map(pair).collect()
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use std::fmt::{self, Debug, Display, Formatter};
 use std::str::FromStr;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use data_encoding::HEXLOWER;
 use fleet_protocol::{Digest, Name};
 
-use crate::{RefusalReason, SigningRequest, hex, is_hex, random};
+use crate::{RefusalReason, SigningRequest, is_hex, random};
 
 const ID_DIGITS: usize = 16;
 const SECRET_DIGITS: usize = 64;
@@ -30,8 +31,8 @@ pub struct BadToken;
 impl InvitationToken {
     /// Draws a token for the fleet whose authority has this fingerprint.
     pub fn draw(fingerprint: Digest) -> Self {
-        let id = hex(&random::<{ ID_DIGITS / 2 }>());
-        let secret = hex(&random::<{ SECRET_DIGITS / 2 }>());
+        let id = HEXLOWER.encode(&random::<{ ID_DIGITS / 2 }>());
+        let secret = HEXLOWER.encode(&random::<{ SECRET_DIGITS / 2 }>());
         Self { id, secret, fingerprint }
     }
 

@@ -69,15 +69,6 @@ pub(crate) fn random<const BYTES: usize>() -> [u8; BYTES] {
     bytes
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 pub(crate) fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

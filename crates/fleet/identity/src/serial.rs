@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Debug, Display, Formatter};
 
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 
-use crate::{hex, is_hex, random};
+use crate::{is_hex, random};
 
 /// A certificate's serial number: 16 bytes as 32 hex digits. 126 bits are random, so no counter is needed (RFC 5280, section 4.1.2.2, requires
 /// unique and positive ones).
@@ -18,18 +19,16 @@ impl Serial {
         let mut bytes: [u8; 16] = random();
         // Positive, and never shortened by a leading zero.
         bytes[0] = bytes[0] & 0x3f | 0x40;
-        Self(hex(&bytes))
+        Self(HEXLOWER.encode(&bytes))
     }
 
     /// The serial number with these bytes, as in a certificate.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        (bytes.len() == 16).then(|| Self(hex(bytes)))
+        (bytes.len() == 16).then(|| Self(HEXLOWER.encode(bytes)))
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let digits = self.0.as_bytes().chunks_exact(2);
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        digits.filter_map(byte).collect()
+        HEXLOWER.decode(self.0.as_bytes()).expect("a serial number has 32 hex digits")
     }
 
     /// Its 32 hex digits.

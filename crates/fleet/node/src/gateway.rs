@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use data_encoding::HEXLOWER_PERMISSIVE;
 use fleet_protocol::{Digest, Signed};
 use identity::{Credentials, client_config, joining_config};
 use reqwest::redirect::Policy;
@@ -171,7 +172,7 @@ impl Gateway {
         let response = send(self.0.get(Self::path(address, "snapshot")), time_max).await?;
         let signature = response.headers().get(SIGNATURE).and_then(|text| text.to_str().ok());
         let signature = signature
-            .and_then(from_hex)
+            .and_then(|text| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok())
             .ok_or_else(|| Trouble::Failed("its snapshot has no signature".to_owned()))?;
         let bytes = read(response, ANSWER_BYTES_MAX).await?;
         Ok(Signed { bytes, signature })
@@ -206,12 +207,4 @@ async fn read(mut response: Response, bytes_max: usize) -> Result<Vec<u8>, Troub
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    if !text.is_ascii() || text.len() % 2 != 0 {
-        return None;
-    }
-    let digits = text.as_bytes().chunks_exact(2);
-    digits.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }

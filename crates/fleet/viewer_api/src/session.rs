@@ -15,6 +15,7 @@ use std::fmt::{self, Write};
 
 use aws_lc_rs::hmac;
 use catalog::TitlePath;
+use data_encoding::HEXLOWER;
 use fleet_protocol::Name;
 
 /// Most nodes in a manifest.
@@ -74,7 +75,7 @@ pub enum ReadSession {
 impl ViewerSession {
     /// Its text. Only the title needs quoting, and the caller percent-encodes that with the rest.
     pub fn seal(&self, key: &SessionKey) -> String {
-        let signature = hex(&signature(&key.0, &self.signed_part()));
+        let signature = HEXLOWER.encode(&signature(&key.0, &self.signed_part()));
         let nodes = self.nodes.iter().map(Name::as_str).collect::<Vec<_>>().join("_");
         format!("{VERSION}.{:016x}.{nodes}.{signature}.{}", self.viewer, self.title)
     }
@@ -130,29 +131,9 @@ fn signature(key: &hmac::Key, text: &str) -> Vec<u8> {
     hmac::sign(key, text.as_bytes()).as_ref()[..SIGNATURE_BYTES].to_vec()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// Accepts lower-case digits only, so that each session has only one text.
 fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
-    }
-    Some(bytes)
+    HEXLOWER.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 #[cfg(test)]

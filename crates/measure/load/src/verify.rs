@@ -4,6 +4,7 @@ use crate::film::{Ask, Film};
 use crate::options::{Against, Verify};
 use crate::trouble::Trouble;
 use aws_lc_rs::digest::{Context, SHA256};
+use data_encoding::HEXLOWER;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -68,8 +69,8 @@ impl Verifier {
         }
         Err(Trouble::WrongBytes {
             against,
-            came: hexadecimal(came),
-            expected: hexadecimal(expected),
+            came: HEXLOWER.encode(&came),
+            expected: HEXLOWER.encode(&expected),
         })
     }
 
@@ -159,10 +160,6 @@ impl Reference {
 fn digest(context: Context) -> [u8; 32] {
     let digest = context.finish();
     digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
-}
-
-fn hexadecimal(digest: [u8; 32]) -> String {
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use aws_lc_rs::digest::{Context, Digest, SHA256};
-use std::fmt::Write;
+use aws_lc_rs::digest::{Context, SHA256};
+use data_encoding::HEXLOWER;
 
 use crate::record::BLOCK_BYTES;
 
@@ -31,12 +31,12 @@ pub fn of_parts<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part);
     }
-    hexadecimal(context.finish())
+    HEXLOWER.encode(context.finish().as_ref())
 }
 
 /// The checksum of some bytes.
 pub fn of_bytes(bytes: &[u8]) -> String {
-    hexadecimal(aws_lc_rs::digest::digest(&SHA256, bytes))
+    HEXLOWER.encode(aws_lc_rs::digest::digest(&SHA256, bytes).as_ref())
 }
 
 /// The checksums of a file and of its blocks.
@@ -104,13 +104,13 @@ impl Summing {
         if self.sums.bytes % BLOCK_BYTES != 0 {
             self.end_block();
         }
-        self.sums.whole = hexadecimal(self.whole.finish());
+        self.sums.whole = HEXLOWER.encode(self.whole.finish().as_ref());
         self.sums
     }
 
     fn end_block(&mut self) {
         let finished = std::mem::replace(&mut self.block, Context::new(&SHA256));
-        self.sums.blocks.push(hexadecimal(finished.finish()));
+        self.sums.blocks.push(HEXLOWER.encode(finished.finish().as_ref()));
     }
 }
 
@@ -126,13 +126,6 @@ fn fill(file: &mut &File, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
-}
-
-fn hexadecimal(digest: Digest) -> String {
-    digest.as_ref().iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-        text
-    })
 }
 
 #[cfg(test)]

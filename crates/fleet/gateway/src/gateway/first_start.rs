@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
 use fleet_protocol::{Digest, Name, SigningKey, SteeringPolicy};
 use identity::Authority;
 
@@ -37,7 +38,7 @@ pub(super) fn random<const BYTES: usize>() -> [u8; BYTES] {
 
 /// Draws an operator's token: 256 bits, so guessing is hopeless, and storing its plain digest is safe.
 pub(crate) fn draw_token() -> String {
-    random::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
+    HEXLOWER.encode(&random::<32>())
 }
 
 /// Creates the fleet, if the store has none. Returns whether it did.

@@ -8,6 +8,7 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use data_encoding::HEXLOWER;
 use fleet_protocol::{
     Digest, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest, GRANT_SECONDS, Heartbeat,
     Inventory, RoutesUpdate, Signed, WatchReport,
@@ -198,7 +199,7 @@ pub(super) async fn snapshot((State(api), ConnectInfo(caller)): Asked) -> Respon
         api.machines.live.signed_snapshot().ok_or_else(none)
     });
     let made = found.map(|signed| {
-        let signature: String = signed.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+        let signature = HEXLOWER.encode(&signed.signature);
         let mut response = Bytes::from_owner(SnapshotBytes(signed)).into_response();
         if let Ok(signature) = HeaderValue::try_from(signature) {
             response.headers_mut().insert(SIGNATURE, signature);

@@ -62,10 +62,8 @@ async fn a_node_beats_and_serves() {
     assert_eq!(Digest::of(&desired), answer.desired);
     let response = node.get(url("snapshot")).send().await.unwrap();
     let signature = response.headers()[SIGNATURE].to_str().unwrap().to_owned();
-    let signature = (0..signature.len() / 2)
-        .map(|at| u8::from_str_radix(&signature[2 * at..2 * at + 2], 16).unwrap());
-    let signed =
-        Signed { signature: signature.collect(), bytes: response.bytes().await.unwrap().to_vec() };
+    let signature = data_encoding::HEXLOWER.decode(signature.as_bytes()).unwrap();
+    let signed = Signed { signature, bytes: response.bytes().await.unwrap().to_vec() };
     assert!(gateway.key.open(fleet_protocol::FleetSnapshot::CONTEXT, &signed).is_ok());
     assert_eq!(gateway.snapshot().nodes[0].name, name("node-1"));
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use data_encoding::HEXLOWER;
 use fleet_protocol::Name;
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +76,7 @@ impl Sum {
 
     fn end(&self) -> (u64, String) {
         let digest = self.context.clone().finish();
-        (self.lines, digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+        (self.lines, HEXLOWER.encode(digest.as_ref()))
     }
 }
 

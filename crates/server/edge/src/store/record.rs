@@ -8,6 +8,7 @@
 //! because it grows with its object (a line for each MiB), and origins may be asked every second.
 
 use crate::policy::Terms;
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -131,7 +132,7 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 
 /// Appends the entry of a written block.
 pub(super) fn append(mut record: &File, block: u64, hash: &Hash) -> io::Result<()> {
-    let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = HEXLOWER.encode(hash);
     // In one call, so that two records of the same object never mix within a line.
     record.write_all(format!("{block} {hex}\n").as_bytes())
 }
@@ -144,22 +145,14 @@ pub(super) fn read(path: &Path) -> Option<(Header, HashMap<u64, Hash>)> {
     let lines = lines.filter_map(|line| std::str::from_utf8(line).ok());
     let blocks = lines.filter_map(|line| {
         let (block, hex) = line.split_once(' ')?;
-        Some((block.parse().ok()?, unhex(hex)?))
+        let hash = HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok()?;
+        Some((block.parse().ok()?, hash.try_into().ok()?))
     });
     let blocks = blocks.collect();
     let later = fs::read(path.with_extension(TERMS)).ok();
     let later = later.and_then(|line| serde_json::from_slice(&line).ok());
     let later = later.filter(|later: &Header| later.is_of_same(&header));
     Some((later.unwrap_or(header), blocks))
-}
-
-fn unhex(hex: &str) -> Option<Hash> {
-    (hex.len() == 64 && hex.is_ascii()).then_some(())?;
-    let mut hash = [0; 32];
-    for (byte, digits) in hash.iter_mut().zip(hex.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    Some(hash)
 }
 
 #[cfg(test)]
@@ -235,7 +228,8 @@ mod tests {
         let header = Header::new("/a", 7, &terms);
         let mut record = create(&path, &header).unwrap();
         append(&record, 3, &[0xab; 32]).unwrap();
-        record.write_all(b"4 abab").unwrap();
+        let (signed, long) = ("+1".repeat(32), "ab".repeat(33));
+        record.write_all(format!("1 {signed}\n2 {long}\n4 abab").as_bytes()).unwrap();
         append(&open(&path).unwrap(), 5, &[0x01; 32]).unwrap();
         let (read_header, blocks) = read(&path).unwrap();
         assert_eq!(read_header, header);
