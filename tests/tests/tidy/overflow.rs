@@ -13,6 +13,7 @@ const UNCHECKED: &[(&str, &str)] = &[
     ("tls", "the data plane: per record"),
     ("delivery", "the data plane: per window"),
     ("disk", "the data plane: per window"),
+    ("escape", "the data plane: per request"),
     ("http", "the data plane: per request"),
     ("load", "measures; its own work must not be slowed"),
     ("middlebox", "a model of a network: per packet"),

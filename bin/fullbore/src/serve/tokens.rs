@@ -35,7 +35,7 @@ impl Tokens {
 
     /// The command for the file at `url_path` below `base`; none if it needs no token.
     pub(super) fn command(&self, url_path: &str, base: &str) -> Option<SignCommand> {
-        let path = fullbore_http::percent_decoded(url_path.as_bytes())?;
+        let path = escape::percent::decode(url_path.as_bytes())?;
         let path = Path::new(OsStr::from_bytes(&path));
         if !self.signing.requires(path) {
             return None;

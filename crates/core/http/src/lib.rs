@@ -51,4 +51,4 @@ pub use request::{Method, Parse, Request, Version, parse};
 pub use response::{Context, Cors, Part, Response};
 pub use response_head::{ResponseFault, ResponseHead};
 pub use secure::{secure_place, send_on, whole_answer};
-pub use target::{LibraryPath, PathEscape, Resource, percent_decoded};
+pub use target::{LibraryPath, PathEscape, Resource};

@@ -19,20 +19,8 @@ pub fn secure_place(request: &Request, port: u16) -> Option<Vec<u8>> {
     let port = if port == 443 { String::new() } else { format!(":{port}") };
     // `http://host?query` has no path.
     let slash = if rest.starts_with('/') { "" } else { "/" };
-    Some(format!("https://{name}{port}{slash}{}", in_ascii(rest)).into_bytes())
-}
-
-/// `text` with every non-ASCII byte percent-encoded: a URI has none (RFC 3986 section 2).
-fn in_ascii(text: &str) -> String {
-    let mut ascii = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii() {
-            ascii.push(char::from(byte));
-        } else {
-            ascii.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    ascii
+    let rest = escape::percent::encode_non_ascii(rest);
+    Some(format!("https://{name}{port}{slash}{rest}").into_bytes())
 }
 
 /// Redirects a viewer to `place`, permanently.

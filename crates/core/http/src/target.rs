@@ -9,6 +9,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use escape::percent;
+
 use crate::{Method, Reject};
 
 /// The resource that the request-target names.
@@ -199,7 +201,7 @@ fn resource(path: &str) -> Result<Resource, Reject> {
             decoded.push(b'/');
         }
         let start = decoded.len();
-        decode(segment.as_bytes(), &mut decoded)?;
+        percent::decode_into(segment.as_bytes(), &mut decoded).ok_or(Reject::BadTarget)?;
         if let Some(escape) = escape_of(&decoded[start..], start == 0) {
             return Ok(Resource::Refused(escape));
         }
@@ -214,29 +216,6 @@ fn classify(decoded: Vec<u8>, is_directory: bool) -> Resource {
         _ if is_directory => Resource::Directory(LibraryPath(decoded)),
         _ => Resource::File(LibraryPath(decoded)),
     }
-}
-
-/// `text` percent-decoded once (RFC 3986 section 2.4); `None` if the encoding is broken.
-pub fn percent_decoded(text: &[u8]) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(text.len());
-    decode(text, &mut decoded).ok().map(|()| decoded)
-}
-
-/// Percent-decodes once (RFC 3986 section 2.4). Accepts bytes that a URI should have encoded.
-fn decode(segment: &[u8], decoded: &mut Vec<u8>) -> Result<(), Reject> {
-    let mut rest = segment;
-    while let [first, tail @ ..] = rest {
-        let (byte, tail) = if *first == b'%' { decode_pair(tail)? } else { (*first, tail) };
-        decoded.push(byte);
-        rest = tail;
-    }
-    Ok(())
-}
-
-fn decode_pair(tail: &[u8]) -> Result<(u8, &[u8]), Reject> {
-    let [high, low, tail @ ..] = tail else { return Err(Reject::BadTarget) };
-    let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(Reject::BadTarget);
-    Ok(((digit(*high)? * 16 + digit(*low)?) as u8, tail))
 }
 
 /// The name at the top of a site under which clients look for well-known files (RFC 8615 section 3).

@@ -1,13 +1,14 @@
 //! Objects that are sent in parts: they are not visible before the last request, and parts that have arrived are kept for the next attempt.
 
 use bytes::Bytes;
+use escape::xml::escape_attribute;
 use reqwest::Response;
 use reqwest::header::ETAG;
 use rusty_s3::Method;
 
 use crate::client::{Ask, body, text};
 use crate::put::PutTerms;
-use crate::xml::{element, elements, escaped};
+use crate::xml::{element, elements};
 use crate::{S3Bucket, S3Error};
 
 /// The most parts of an object, a limit of S3.
@@ -107,7 +108,7 @@ impl S3Bucket {
         parts: &[S3Part],
     ) -> Result<(), S3Error> {
         let part = |part: &S3Part| {
-            let (number, tag) = (part.number, escaped(&part.tag));
+            let (number, tag) = (part.number, escape_attribute(&part.tag));
             format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>")
         };
         let list: String = parts.iter().map(part).collect();

@@ -6,21 +6,7 @@ use crate::manifest::ManifestKind;
 
 /// Decodes `%XX`. `None` if a `%` is not followed by two digits, or if the result is not UTF-8.
 pub(crate) fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        if first == b'%' {
-            let digits = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok())?;
-            // `from_str_radix` would accept a sign.
-            let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-            bytes.push(u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)?);
-            rest = &after[2..];
-        } else {
-            bytes.push(first);
-            rest = after;
-        }
-    }
-    String::from_utf8(bytes).ok()
+    String::from_utf8(escape::percent::decode(text.as_bytes())?).ok()
 }
 
 /// The first value of a parameter, decoded like an HTML form, where `+` is a space.

@@ -3,6 +3,7 @@
 use crate::contract::Trouble;
 use crate::policy::Terms;
 use crate::policy::{content_range, strong_etag, terms, unsatisfied};
+use escape::percent;
 use outbound::{certificate_trouble, with_causes};
 use reqwest::header::{
     ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
@@ -89,24 +90,12 @@ impl std::fmt::Display for OriginAddress {
 /// Turns a decoded request path into the path of a request to the origin: with a leading slash, and percent-encoded. Different paths stay
 /// different.
 pub fn escaped(path: &[u8]) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(path.len() + 1);
-    text.push('/');
-    for byte in path {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                text.push(char::from(*byte));
-            }
-            // Writing to a String cannot fail.
-            _ => drop(write!(text, "%{byte:02X}")),
-        }
-    }
-    text
+    format!("/{}", percent::encode_path(path))
 }
 
 /// The name of the object at `path`, which is [`escaped`]. Names of objects are text.
 fn key_of(path: &str) -> Option<String> {
-    String::from_utf8(fullbore_http::percent_decoded(path.strip_prefix('/')?.as_bytes())?).ok()
+    String::from_utf8(percent::decode(path.strip_prefix('/')?.as_bytes())?).ok()
 }
 
 /// Why an answer cannot be used, and the details for the operator.

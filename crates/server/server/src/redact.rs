@@ -44,7 +44,7 @@ fn without_signatures(text: &[u8]) -> Cow<'_, [u8]> {
 
 fn redact_argument(pair: &[u8]) -> Cow<'_, str> {
     let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
-    let decoded = fullbore_http::percent_decoded(name);
+    let decoded = escape::percent::decode(name);
     let is_redacted = |name: &[u8]| REDACTED.iter().any(|known| name.eq_ignore_ascii_case(known));
     if decoded.as_deref().is_some_and(is_redacted) {
         format!("{}=-", String::from_utf8_lossy(name)).into()

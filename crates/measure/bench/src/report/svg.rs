@@ -134,23 +134,13 @@ fn coordinate(figure: f64) -> f64 {
 /// Text for XML and HTML, also within quotes. Characters that XML 1.0 does not allow (section 2.2), and those that
 /// change the direction of the text around them, become U+FFFD.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => {
-                out.push('\u{fffd}')
-            }
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.push('\u{fffd}'),
-            other => out.push(other),
-        }
-    }
-    out
+    let readable = |character: char| match character {
+        '\t' | '\n' | '\r' => ' ',
+        '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        other => other,
+    };
+    escape::xml::escape_attribute(&text.chars().map(readable).collect::<String>())
 }
 
 /// Cuts text that is too long for its place.

@@ -104,7 +104,8 @@ fn language(language: Option<&str>) -> String {
 
 /// In the order of the standard's schema.
 fn described(role: &str, name: &str) -> String {
-    let label = escaped(name);
+    // XML cannot contain control characters at all (XML 1.0 section 2.2).
+    let label = escape::xml::escape_text(&name.replace(char::is_control, ""));
     format!("<Label>{label}</Label>\n<Role schemeIdUri=\"{ROLE}\" value=\"{role}\"/>\n")
 }
 
@@ -136,17 +137,4 @@ fn representation(
 /// xs:duration, to the millisecond.
 fn duration(seconds: f64) -> String {
     format!("PT{seconds:.3}S")
-}
-
-/// `text` as the content of an element (XML 1.0 section 2.4), which cannot contain control characters at all.
-fn escaped(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).fold(String::new(), |mut escaped, letter| {
-        match letter {
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            letter => escaped.push(letter),
-        }
-        escaped
-    })
 }

@@ -61,13 +61,7 @@ pub(crate) fn error(code: &str) -> String {
 }
 
 fn decoded(text: &str) -> String {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        bytes.push(u8::from_str_radix(&part[..2], 16).unwrap());
-        bytes.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    String::from_utf8(bytes).unwrap()
+    String::from_utf8(escape::percent::decode(text.as_bytes()).unwrap()).unwrap()
 }
 
 impl Store {
