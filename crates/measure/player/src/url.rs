@@ -3,10 +3,12 @@
 //! Refused: schemes other than http and https, credentials, and hosts and paths with bytes that are not allowed in a request line.
 //! Manifests are not trusted, so nothing from them reaches a request without these checks.
 
-use std::fmt::{self, Write};
+use std::fmt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+
+use escape::percent;
 
 /// More than any server accepts in a request line.
 const URL_BYTES_MAX: usize = 8 << 10;
@@ -135,8 +137,8 @@ fn is_unreserved(byte: u8) -> bool {
 impl Url {
     fn of(is_tls: bool, reference: &Parts<'_>) -> Result<Self, UrlError> {
         let (host, port) = host_and_port(reference.authority.unwrap_or(""), is_tls)?;
-        let path = without_dot_segments(&encoded(reference.path));
-        let query = reference.query.map(encoded);
+        let path = without_dot_segments(&percent::encode_non_ascii(reference.path));
+        let query = reference.query.map(percent::encode_non_ascii);
         Self { is_tls, host: host.into(), port, path, query }.unless_long()
     }
 
@@ -162,7 +164,7 @@ impl Url {
         }
         let mut url = self.clone();
         if !reference.path.is_empty() {
-            let path = encoded(reference.path);
+            let path = percent::encode_non_ascii(reference.path);
             url.path = without_dot_segments(&if path.starts_with('/') {
                 path
             } else {
@@ -172,7 +174,7 @@ impl Url {
             });
         }
         if !reference.path.is_empty() || reference.query.is_some() {
-            url.query = reference.query.map(encoded);
+            url.query = reference.query.map(percent::encode_non_ascii);
         }
         url.unless_long()
     }
@@ -207,7 +209,7 @@ impl Url {
 
     /// The same URL with a parameter in its query, percent-encoded. It replaces a parameter of the same name.
     pub fn with_query_parameter(&self, name: &str, value: &str) -> Self {
-        let name = percent_encoded(name);
+        let name = percent::encode(name);
         let others = self.query.iter().flat_map(|query| query.split('&')).filter(|parameter| {
             !parameter.is_empty() && parameter.split('=').next() != Some(name.as_str())
         });
@@ -218,7 +220,7 @@ impl Url {
         }
         query.push_str(&name);
         query.push('=');
-        query.push_str(&percent_encoded(value));
+        query.push_str(&percent::encode(value));
         Self { query: Some(query), ..self.clone() }
     }
 
@@ -266,7 +268,9 @@ impl Url {
     /// The file below `directory` that this URL names if `directory` is served as `/`. `None` if it cannot be below it.
     pub fn file_below(&self, directory: &Path) -> Option<PathBuf> {
         use std::os::unix::ffi::OsStringExt;
-        let decoded = percent_decoded(self.path.trim_start_matches('/'))?;
+        let decoded = percent::decode(self.path.trim_start_matches('/').as_bytes());
+        // No file has a zero byte in its name.
+        let decoded = decoded.filter(|bytes| !bytes.contains(&0))?;
         let relative = PathBuf::from(std::ffi::OsString::from_vec(decoded));
         let is_below = relative.components().all(|part| matches!(part, Component::Normal(_)));
         (is_below && relative.components().next().is_some()).then(|| directory.join(relative))
@@ -278,49 +282,6 @@ impl fmt::Display for Url {
         let scheme = if self.is_tls { "https" } else { "http" };
         write!(f, "{scheme}://{}{}", self.authority(), self.path_and_query())
     }
-}
-
-/// Encodes everything except RFC 3986's unreserved characters, so that a value cannot be mistaken for a separator.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if is_unreserved(byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
-/// Encodes bytes beyond ASCII as `%XX`: browsers do so, and a request line must not contain them.
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii() {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
-/// `None` if a `%` is not followed by two hexadecimal digits, or encodes the zero byte.
-fn percent_decoded(text: &str) -> Option<Vec<u8>> {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        if byte != b'%' {
-            decoded.push(byte);
-            continue;
-        }
-        let high = char::from(bytes.next()?).to_digit(16)?;
-        let low = char::from(bytes.next()?).to_digit(16)?;
-        decoded.push(u8::try_from(high * 16 + low).ok().filter(|byte| *byte != 0)?);
-    }
-    Some(decoded)
 }
 
 /// RFC 3986 section 5.2.4, for paths that are absolute or become absolute.

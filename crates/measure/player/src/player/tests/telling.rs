@@ -29,18 +29,7 @@ fn play(mut world: World) -> (SessionReport, Value) {
 
 fn cmcd_of(path_and_query: &str) -> Option<String> {
     let (_, encoded) = path_and_query.split_once("CMCD=")?;
-    let mut text = Vec::new();
-    let mut bytes = encoded.split('&').next()?.bytes();
-    while let Some(byte) = bytes.next() {
-        let byte = match byte {
-            b'%' => {
-                let digits = [bytes.next()?, bytes.next()?];
-                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
-            }
-            byte => byte,
-        };
-        text.push(byte);
-    }
+    let text = escape::percent::decode(encoded.split('&').next()?.as_bytes())?;
     String::from_utf8(text).ok()
 }
 
