@@ -7,9 +7,10 @@
 //! CONTRIBUTING.md, in one commit.
 //!
 //! A message says what to do. Most often that is one row in a table at the top of the rule's module: [`arrows`] for crates,
-//! [`unsafe_code`], [`names`], [`overflow`], [`shape`], [`sleeps`] and [`times`] for exceptions, each with its reason.
+//! [`copies`], [`unsafe_code`], [`names`], [`overflow`], [`shape`], [`sleeps`] and [`times`] for exceptions, each with its reason.
 
 mod arrows;
+mod copies;
 mod decisions;
 mod documents;
 mod english;
