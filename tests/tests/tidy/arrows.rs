@@ -19,21 +19,21 @@ const GROUPS: &str = "
 /// A crate's folder, and the crates that it may use. From the top down: a crate is above the crates it uses. disk, tls and
 /// net do not know each other.
 const ARROWS: &str = "
-    fullbore:       acme bench capacity catalog config doctor edge files fleet_protocol gateway helper_process http identity ingest load machine \
-                    node player publish server simulation store swarm tls token
-    bench:          catalog delivery disk fleet_protocol frames gateway http identity load machine net node player reactor steering store swarm \
-                    tcp telemetry tls
+    fullbore:       acme bench capacity catalog config doctor edge escape files fleet_protocol gateway helper_process http identity ingest load \
+                    machine node player publish server simulation store swarm tls token
+    bench:          catalog delivery disk escape fleet_protocol frames gateway http identity load machine net node player reactor steering store \
+                    swarm tcp telemetry tls
     gateway:        catalog files fleet_protocol identity listener placement s3 steering store telemetry tls token viewer_api web
     node:           catalog files fleet_protocol http identity listener machine s3 steering tls token viewer_api
     store:          catalog files fleet_protocol identity outbound placement s3
-    viewer_api:     catalog fleet_protocol steering token
+    viewer_api:     catalog escape fleet_protocol steering token
     identity:       files fleet_protocol listener tls
     simulation:     fleet_protocol placement steering
     placement:      fleet_protocol steering
     steering:       fleet_protocol
     fleet_protocol: catalog
-    server:         acme catalog config delivery disk edge files frames helper_process http ingest live_figures machine net qoe reactor silo_map \
-                    tcp telemetry tls token web
+    server:         acme catalog config delivery disk edge escape files frames helper_process http ingest live_figures machine net qoe reactor \
+                    silo_map tcp telemetry tls token web
     swarm:          load player reactor telemetry
     load:           http machine net player reactor telemetry tls
     doctor:         machine
@@ -41,24 +41,25 @@ const ARROWS: &str = "
     live_figures:   catalog net qoe reactor telemetry
     config:         acme catalog delivery disk edge files http machine net tcp tls
     acme:           files helper_process http listener outbound
-    edge:           helper_process http outbound s3
+    edge:           escape helper_process outbound s3
     publish:        catalog files http s3
     delivery:       disk frames http machine net reactor tcp telemetry tls
     frames:         machine reactor tcp
     disk:           reactor
     tls:            files
     net:            reactor
-    s3:             files outbound
+    s3:             escape files outbound
     outbound:       files
     token:          files
     listener:       http
     helper_process:
-    http:
-    player:
-    ingest:         catalog files
+    http:           escape
+    player:         escape
+    ingest:         catalog escape files
     qoe:            catalog telemetry
     capacity:
-    catalog:
+    catalog:        escape
+    escape:
     machine:
     middlebox:
     reactor:

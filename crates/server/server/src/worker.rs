@@ -13,7 +13,7 @@ use crate::hot_memory::Keeper;
 use crate::libraries::Libraries;
 use crate::listen::unsent_bytes_min;
 use crate::offload;
-use crate::opened::Keys;
+use crate::open_privileged::Keys;
 use crate::pins::{Pinner, Pins};
 use crate::proxy_header;
 use crate::response_settings::Answering;

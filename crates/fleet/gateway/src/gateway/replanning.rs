@@ -6,7 +6,7 @@ use fleet_protocol::Digest;
 use tokio::time::Instant;
 
 use crate::api::ApiError;
-use crate::store::StoreError;
+use store::StoreError;
 
 /// The wait after the first failure for a passing reason. It doubles with each further one, up to [`LATE`]. An operator's plan of a large fleet,
 /// which excludes another one, takes seconds, and so does an election in etcd.

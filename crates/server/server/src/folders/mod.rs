@@ -20,7 +20,6 @@ mod place;
 mod watch;
 
 use crate::file_abilities::Access;
-use telemetry::since_1970;
 use crate::start_error::StartError;
 pub(crate) use all::{AllFolders, LibraryFolders};
 use catalog::{Hidden, Holders, Title, is_held, list_held, on_one_disk};
@@ -37,6 +36,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use telemetry::since_1970;
 
 /// A look at a folder that takes longer is reported as trouble. A disk that spins up takes up to ten seconds or so.
 const LOOK_MAX: Duration = Duration::from_secs(15);
