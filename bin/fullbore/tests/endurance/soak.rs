@@ -111,16 +111,10 @@ fn live(
     let before = settled(&server);
     let memory_before = server.own_memory_bytes();
     load(&server, turn, library, certificates, length);
-    // A file that was in memory the first time opens a second descriptor at its first direct read.
-    let descriptors_max = before.descriptors + before.files as usize;
     let mut after = settled(&server);
     until(&format!("everything is back at {before:?}"), || {
         after = settled(&server);
-        let descriptors = after.descriptors;
-        after.descriptors = before.descriptors;
-        let is_back = descriptors <= descriptors_max && after == before;
-        after.descriptors = descriptors;
-        is_back
+        after.is_back_at(&before, 2)
     });
     assert_eq!(server.sum("tasks_panicked_total"), 0, "{}", server.said());
     if turn.has_tls && !turn.in_kernel_tls {
