@@ -4,8 +4,8 @@
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
 use config::Config;
+use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
