@@ -454,7 +454,8 @@ impl Incoming {
                 // There may be more: the next call checks again.
                 return Ok(connection);
             }
-            self.looks_at = now() + LOOK_EVERY;
+            // By the clock and not by `now()`: the turn may have begun longer than that ago, and a deadline that has passed would never let it end.
+            self.looks_at = Instant::now() + LOOK_EVERY;
         }
     }
 

@@ -4,7 +4,7 @@
 //! when the ring ends.
 
 use fullbore_reactor::op::Incoming;
-use fullbore_reactor::{Fd, Reactor, RingOptions, now, spawn, timeout_at, yield_now};
+use fullbore_reactor::{Fd, Reactor, RingOptions, now, sleep_until, spawn, timeout_at, yield_now};
 use fullbore_tests::PATIENCE;
 use std::cell::Cell;
 use std::io::{ErrorKind, Read};
@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 /// The byte that a client reads if the ring that stops has accepted it, and if another ring has.
 const BY_THE_OLD: u8 = b'o';
@@ -230,4 +231,32 @@ fn whoever_connects_while_one_ring_follows_another_is_answered() {
 #[test]
 fn nobody_is_left_silent_by_a_ring_that_ends_without_a_word() {
     (0..25).for_each(|seed| play(seed, End::Dropped));
+}
+
+/// A machine may stop in the middle of a turn of the loop (a busy host, a suspended guest, a debugger). The turn's start is then long past when the
+/// accept polls its queue.
+#[test]
+fn a_turn_that_takes_longer_than_the_pause_between_looks_does_not_stop_the_loop() {
+    let (listener, _) = listener();
+    let (tell, is_next) = channel();
+    // On a thread of its own, because a loop that never ends could not be noticed from within.
+    thread::spawn(move || {
+        reactor().run(async move {
+            // Due before the accept's first look, so it runs before it in the turn in which both are due.
+            let due = Instant::now() + Duration::from_secs(1);
+            spawn(async move {
+                sleep_until(due).await;
+                // Because this turn has to outlast the pause until the next look.
+                thread::sleep(Duration::from_millis(1500));
+                yield_now().await;
+                tell.send(()).unwrap();
+            });
+            spawn(async {
+                // Because both have to be due in the turn after this one.
+                thread::sleep(Duration::from_millis(1500));
+            });
+            Incoming::new(Fd::from(listener)).next().await
+        })
+    });
+    is_next.recv_timeout(PATIENCE).expect("the loop has another turn");
 }

@@ -22,7 +22,6 @@ use crate::worker::Shared;
 use config::own_files::OwnFiles;
 use config::{Config, Route, Switch};
 use delivery::KernelOffload;
-use live_figures;
 use machine::{Headroom, Machine, MemoryLimit, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
 use qoe::Salt;
