@@ -430,10 +430,7 @@ impl Agent {
         while !self.wakeup.is_stopped() {
             let admin = self.found().admin;
             let status = admin.and_then(|address| admin::status(address).ok());
-            let mut observed = observe(admin, status.as_ref(), self.replicator.free_bytes());
-            if let (Some(server), Some(status)) = (&mut observed.server, &status) {
-                server.failing_titles = self.replicator.note_failed_files(status);
-            }
+            let observed = observe(admin, status.as_ref(), self.replicator.free_bytes());
             self.end_revoked();
             self.note_served_at();
             self.replicator.note_viewers(observed.viewers());

@@ -41,18 +41,14 @@ pub(crate) struct ServerCounters {
     pub(crate) uptime_seconds: f64,
     /// Whether it is shutting down.
     pub(crate) is_draining: bool,
-    /// A folder of the library is lost, or its disk hangs. A file that could not be read does not make a folder lost.
+    /// A folder of the library is lost, or its disk hangs.
     pub(crate) has_lost_library: bool,
     /// Bytes sent.
     pub(crate) sent_bytes: u64,
     /// Connections open now.
     pub(crate) connections: u64,
-    /// Connections that ended because a disk failed.
+    /// Responses that ended because a disk failed.
     pub(crate) disk_errors: u64,
-    /// Titles with a file that the server could not open or read within the last minute; `None` if the server is of a release that does not
-    /// list such files.
-    #[serde(default)]
-    pub(crate) failing_titles: Option<u64>,
     /// Pauses in accepting connections.
     pub(crate) accept_pauses: u64,
     /// Addresses with sessions whose players report and that received a real amount of bytes. Logs of older releases have sessions here.
@@ -132,10 +128,7 @@ const MEMORY_PERCENT: (f64, f64) = (20.0, 10.0);
 /// connections.
 const READ_SECONDS: (f64, f64) = (0.25, 0.1);
 const READS_MIN: u64 = 20;
-/// Titles with disk errors within a minute. A single one may have a single bad sector, however many viewers ask for it: the box hides that
-/// title and repairs it, and its other titles are served as before.
-const FAILING_TITLES: u64 = 3;
-/// Disk errors within [`WINDOW`], if the server does not say which titles they are of.
+/// Disk errors within [`WINDOW`]. A single one may be a single bad sector, which the scrub finds and repairs.
 const DISK_ERRORS: u64 = 3;
 /// The share of time in stalls within [`WINDOW`], the fewest viewers that must report, and the fewest that must stall: one viewer's bad
 /// line is not the box's fault, and one viewer's report must not send all others away.
@@ -208,11 +201,7 @@ impl ControlLoop {
             }
             SheddingReason::DiskErrors => {
                 let is_lost = now.server.as_ref().is_some_and(|server| server.has_lost_library);
-                let fails = match now.server.as_ref().and_then(|server| server.failing_titles) {
-                    Some(titles) => titles >= FAILING_TITLES,
-                    None => self.growth(|server| server.disk_errors) >= DISK_ERRORS,
-                };
-                is_lost || fails
+                is_lost || self.growth(|server| server.disk_errors) >= DISK_ERRORS
             }
             SheddingReason::Pressure => {
                 let read = self.read_seconds().unwrap_or(0.0);

@@ -34,9 +34,7 @@ fn counters(status: &Value) -> ServerCounters {
     let (total, viewers) = (&status["total"], &status["qoe"]["credible"]);
     let number = |value: &Value| value.as_u64().unwrap_or(0);
     let real = |value: &Value| value.as_f64().unwrap_or(0.0);
-    // A server of an older release lists only trouble, which may be a single file that could not be read.
-    let has_trouble = |folder: &Value| !folder["trouble"].is_null();
-    let is_lost = |folder: &Value| folder["lost"].as_bool().unwrap_or_else(|| has_trouble(folder));
+    let is_lost = |folder: &Value| !folder["trouble"].is_null();
     ServerCounters {
         uptime_seconds: real(&status["uptime_seconds"]),
         is_draining: status["draining"].as_bool().unwrap_or(false),
@@ -115,20 +113,5 @@ mod tests {
         let seen = observe(None, None, 7);
         assert_eq!((seen.server, seen.free_bytes), (None, 7));
         assert!(seen.cpu_ticks.1 > seen.cpu_ticks.0);
-    }
-
-    /// One bad sector on one of several disks made the box say that it had lost a folder.
-    #[test]
-    fn a_folder_with_a_file_that_could_not_be_read_is_not_lost() {
-        let is_lost = |folder: Value| {
-            let well = serde_json::json!({ "folder": "/d0", "lost": false, "trouble": null });
-            counters(&serde_json::json!({ "library": [well, folder] })).has_lost_library
-        };
-        let trouble = "it has failed to read a file within the last minute";
-        let folder =
-            |lost| serde_json::json!({ "folder": "/d1", "lost": lost, "trouble": trouble });
-        assert!(!is_lost(folder(false)) && is_lost(folder(true)));
-        let of_older_release = |trouble: Option<&str>| serde_json::json!({ "trouble": trouble });
-        assert!(is_lost(of_older_release(Some(trouble))) && !is_lost(of_older_release(None)));
     }
 }

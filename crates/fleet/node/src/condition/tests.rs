@@ -113,34 +113,6 @@ fn errors_of_disks_are_told_at_once_and_a_single_one_is_not() {
     assert_eq!(one.says(), [SheddingReason::DiskErrors]);
 }
 
-/// Any number of viewers of one bad sector: each error used to count.
-#[test]
-fn one_title_with_a_bad_sector_is_no_failing_disk_and_three_titles_are() {
-    let mut one = Box::new();
-    let fail = |titles| {
-        move |one: &mut Box| {
-            one.server.failing_titles = Some(titles);
-            one.server.disk_errors += 10;
-        }
-    };
-    one.run(60, fail(1));
-    one.run(60, fail(2));
-    assert_eq!(one.says(), []);
-    one.run(1, fail(3));
-    assert_eq!(one.says(), [SheddingReason::DiskErrors]);
-    one.run(60, fail(1));
-    assert_eq!(one.says(), [SheddingReason::DiskErrors]);
-    one.run(15, fail(0));
-    assert_eq!(one.says(), []);
-    // A server of an older release, which does not say which titles they are: unknown, not none.
-    one.run(12, |_| {});
-    one.server.failing_titles = None;
-    one.run(1, |_| {});
-    assert_eq!(one.says(), []);
-    one.run(1, |one| one.server.disk_errors += 3);
-    assert_eq!(one.says(), [SheddingReason::DiskErrors]);
-}
-
 #[test]
 fn a_server_that_cannot_accept_says_so() {
     let mut one = Box::new();

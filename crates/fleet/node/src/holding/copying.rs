@@ -87,11 +87,7 @@ impl Replicator {
         }
         let titles = self.table.titles();
         let is_due = |held: &Held| held.verified.is_none() || held.has_changed;
-        // After the list of titles: a title that is in it because the server could not read it waits already.
-        let unreadable = lock(&self.unreadable);
-        let is_free = |path: &str| may(path) && !unreadable.waits(path);
-        let due = titles.into_iter().find(|(path, held)| is_due(held) && is_free(path));
-        drop(unreadable);
+        let due = titles.into_iter().find(|(path, held)| is_due(held) && may(path));
         if let Some((path, held)) = due {
             return Some(Job::Verify(path, held));
         }
@@ -125,7 +121,7 @@ impl Replicator {
         }
     }
 
-    pub(super) fn note_trouble(&self, path: &str, why: &HoldingError) {
+    fn note_trouble(&self, path: &str, why: &HoldingError) {
         let mut troubles = lock(&self.troubles);
         let before = troubles.get(path);
         let attempts = before.map_or(0, |before| before.attempts);

@@ -41,7 +41,6 @@ mod scrub;
 mod sources;
 mod stamp;
 mod table;
-mod unreadable;
 mod volume;
 mod web_origin;
 mod window;
@@ -77,7 +76,6 @@ use scrub::Scrub;
 pub use scrub::ScrubStatus;
 pub use sources::{FillCounts, PeerFault};
 use table::Table;
-use unreadable::Unreadable;
 use window::Windows;
 pub use window::{FillWindow, FillWindowError};
 
@@ -129,8 +127,6 @@ pub struct Replicator {
     receipts_from: AtomicU64,
     /// Titles that are hidden, because they may be damaged, or have arrived only in part.
     hidden: Mutex<BTreeMap<String, Hidden>>,
-    /// Titles with files that the server could not read.
-    unreadable: Mutex<Unreadable>,
     /// The last failures to copy or verify titles.
     troubles: Mutex<BTreeMap<String, Trouble>>,
     replaced: Mutex<Vec<ReplacedVersion>>,
@@ -212,7 +208,6 @@ impl Replicator {
             receipts: Mutex::new(receipts.into_iter().map(|one| (one.held, one.state)).collect()),
             receipts_from: AtomicU64::new(0),
             hidden: Mutex::default(),
-            unreadable: Mutex::default(),
             troubles: Mutex::default(),
             replaced: Mutex::new(replaced),
             evictions: Evictions::default(),

@@ -1,5 +1,5 @@
 //! The thread that removes: withdrawn titles, at once; versions that were replaced a day ago; titles that the plan no longer assigns to
-//! this box (`eviction`). It also hides titles that the server could not read (`unreadable`), and notices changed files.
+//! this box (`eviction`). It also notices changed files.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,6 @@ impl Replicator {
         let (mut watch_at, mut list_at) = (Instant::now() + WATCH, Instant::now() + LIST);
         while !self.remover.is_stopped() {
             self.withdraw_all();
-            self.hide_unreadable();
             self.expire_replaced(self.unix_seconds());
             self.evict();
             let begun = Instant::now();
