@@ -20,6 +20,7 @@ use std::future::poll_fn;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -119,6 +120,8 @@ struct Shared {
     wakes: Condvar,
     /// Numbers of calls that have ended since the reactor looked last.
     ended: Mutex<Vec<u64>>,
+    /// Steps that calls have noted ([`Progress`]).
+    steps: AtomicU64,
 }
 
 #[derive(Default)]
@@ -209,6 +212,11 @@ impl Threads {
         .await
     }
 
+    /// For calls that last: where they note each step, so that a slow disk is not taken for one that hangs.
+    pub fn progress(&self) -> Progress {
+        Progress(Arc::clone(&self.shared))
+    }
+
     fn queue(&self, number: u64, priority: &Priority, call: Call) -> Result<(), CallError> {
         let mut state = lock(&self.shared.state);
         if state.idle <= state.queue.len() && state.threads < self.threads_max {
@@ -255,6 +263,17 @@ impl Drop for Threads {
     }
 }
 
+/// The progress of calls on some [`Threads`].
+#[derive(Clone, Debug)]
+pub struct Progress(Arc<Shared>);
+
+impl Progress {
+    /// Notes that a call has made a step.
+    pub fn note(&self) {
+        self.0.steps.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
 impl Shared {
     /// What each thread does.
     fn work(&self) {
@@ -278,23 +297,24 @@ impl Shared {
         }
     }
 
-    /// Ends the calls that wait while no thread takes one. Returns when none waits.
+    /// Ends the calls that wait while no thread takes one or gets on with its own. Returns when none waits.
     async fn watch(&self, stalled_after: Duration) {
         loop {
-            let taken = lock(&self.state).queue.taken();
+            let seen = (lock(&self.state).queue.taken(), self.steps.load(Ordering::Relaxed));
             sleep(stalled_after).await;
-            self.end_stalled(taken);
+            self.end_stalled(seen);
             if lock(&self.state).queue.len() == 0 {
                 return;
             }
         }
     }
 
-    /// Ends the calls that wait, if all threads are in calls, and none has taken another since `taken` were.
-    fn end_stalled(&self, taken: u64) {
+    /// Ends the calls that wait, if all threads are in calls, and none has taken another or made a step since these were `seen`.
+    fn end_stalled(&self, seen: (u64, u64)) {
         let mut state = lock(&self.state);
         // A thread that is in no call will take one as soon as it gets a CPU.
-        let are_busy = state.calling == state.threads && state.queue.taken() == taken;
+        let now = (state.queue.taken(), self.steps.load(Ordering::Relaxed));
+        let are_busy = state.calling == state.threads && now == seen;
         if are_busy && state.queue.len() > 0 {
             state.is_stalled = true;
             let calls = state.queue.take_all();
@@ -527,6 +547,29 @@ mod tests {
                 }
             };
             assert_eq!(made.unwrap(), 9);
+        });
+    }
+
+    /// A slow disk is not one that hangs.
+    #[test]
+    fn calls_wait_while_the_thread_gets_on_with_its_call() {
+        run(async {
+            let threads = Rc::new(Threads::new("blocking", 1, LONG).unwrap());
+            let release = busy(&threads).await;
+            let waiting = Rc::clone(&threads);
+            spawn(async move {
+                let _ = waiting.run(&Priority::HIGH, || ()).await;
+            });
+            crate::yield_now().await;
+            let (shared, progress) = (Arc::clone(&threads.shared), threads.progress());
+            let seen = || (lock(&shared.state).queue.taken(), shared.steps.load(Ordering::Relaxed));
+            let before = seen();
+            progress.note();
+            shared.end_stalled(before);
+            assert_eq!(lock(&shared.state).queue.len(), 1, "there was a step");
+            shared.end_stalled(seen());
+            assert_eq!(lock(&shared.state).queue.len(), 0, "there was none");
+            drop(release);
         });
     }
 }

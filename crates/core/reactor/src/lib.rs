@@ -32,7 +32,7 @@ pub mod ring;
 pub mod streaming;
 pub mod timer;
 
-pub use blocking::{CallError, Priority, Threads};
+pub use blocking::{CallError, Priority, Progress, Threads};
 pub use blocks::{Blocks, Claimed, LocalBlocks, Pinned};
 pub use disk_ring::{Asked, DiskRing, DiskRingOptions};
 pub use executor::{Reactor, spawn, tasks_live, tasks_panicked, yield_now};

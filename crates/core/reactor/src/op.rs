@@ -6,7 +6,7 @@
 use crate::executor::{Core, with_core_shared};
 use crate::fd::Fd;
 use crate::pool::{Buffer, Named};
-use crate::{now, timeout_at, yield_now};
+use crate::{timeout_at, yield_now};
 use io_uring::{cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;

@@ -35,6 +35,7 @@ impl OpenError {
             | libc::ENAMETOOLONG
             | libc::EINVAL
             | libc::EISDIR
+            | libc::EILSEQ // a name that this filesystem refuses, because it isn't UTF-8
             | libc::ENXIO => Self::NotFound,
             libc::EACCES | libc::EPERM => Self::Denied,
             libc::EMFILE | libc::ENFILE | libc::ENOMEM => Self::Exhausted,

@@ -174,8 +174,8 @@ impl File {
             match opened {
                 Ok(fd) => drop(self.direct.set(Some(fd.into()))),
                 Err(Some(libc::EINVAL | libc::EOPNOTSUPP)) => drop(self.direct.set(None)),
-                // Out of descriptors or memory: the next window tries again.
-                Err(_) => return None,
+                // Out of descriptors or memory: the next window tries again, unless another one has opened it meanwhile.
+                Err(_) => {}
             }
         }
         self.direct.get()?.as_ref()

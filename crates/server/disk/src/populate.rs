@@ -19,7 +19,7 @@
 
 use crate::file::File;
 use crate::sequential::Sequential;
-use reactor::{CallError, Priority, Threads};
+use reactor::{CallError, Priority, Progress, Threads};
 use rustix::fs::{Mode, OFlags};
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -36,6 +36,9 @@ const THREADS_PER_DISK: usize = 4;
 /// How long all threads of a disk may be in the same reads before the ring makes the loads that wait. A disk that answers none of four reads for this
 /// long hangs, or is so slow that large folios save it nothing.
 const STALLED_AFTER: Duration = Duration::from_secs(1);
+
+/// Bytes after which a thread notes that its disk gives some: 1 MiB/s with four threads is slow, and not a disk that hangs.
+const STEP_BYTES: u64 = 256 << 10;
 
 /// Disks that get threads. Files on more disks than this are loaded without large folios.
 const DISKS_MAX: usize = 64;
@@ -154,7 +157,9 @@ impl Population {
     /// As [`Self::run`], without a look at the page cache. Returns how many bytes the disk gave.
     pub(crate) async fn run_alone(self) -> Option<u64> {
         let Self { threads, sink, file, range, priority, stalled, .. } = self;
-        let result = threads.run(&priority, move || Some(read(&sink, file.open()?, range))).await;
+        let progress = threads.progress();
+        let load = move || Some(read(&sink, file.open()?, range, &progress));
+        let result = threads.run(&priority, load).await;
         if matches!(result, Err(CallError::Stalled)) {
             stalled.set(stalled.get() + 1);
         }
@@ -162,13 +167,13 @@ impl Population {
     }
 }
 
-fn read(sink: &OwnedFd, file: &OwnedFd, range: Range<u64>) -> u64 {
+fn read(sink: &OwnedFd, file: &OwnedFd, range: Range<u64>, progress: &Progress) -> u64 {
     let mut offset = range.start;
     while offset < range.end {
-        let bytes = (range.end - offset) as usize;
+        let bytes = (range.end - offset).min(STEP_BYTES) as usize;
         match rustix::fs::sendfile(sink.as_fd(), file.as_fd(), Some(&mut offset), bytes) {
             Ok(0) | Err(_) => break,
-            Ok(_) => {}
+            Ok(_) => progress.note(),
         }
     }
     offset - range.start
