@@ -1,7 +1,7 @@
 #!/bin/bash
 # shows: frames go both ways by TAP and by AF_XDP on this kernel, and a process that is killed leaves nothing behind
 # machines: plain newest
-# tests: stack/frames
+# tests: frames/frames
 # shellcheck source=lab/guest/lab.bash
 . /lab/guest/lab.bash
 

@@ -165,7 +165,7 @@ impl Etcd {
     }
 }
 
-/// Whether a member leads, by its status. There is none if the member did not answer.
+/// Whether a member leads, by its status. False if the member did not answer.
 fn leads(status: &Value) -> bool {
     let leader = status["leader"].as_str();
     leader.is_some() && leader == status["header"]["member_id"].as_str()

@@ -145,7 +145,7 @@ fn an_interruption_prints_what_is_there_and_leaves_no_server() {
     let output = bench.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.code() == Some(130) && said.contains("interrupted"), "{said}");
-    // A process whose parent has just ended is there until another one has noted its end.
+    // An orphaned process stays in /proc until its new parent reaps it.
     for server in children.split_ascii_whitespace() {
         until(&format!("{server} to be gone"), || {
             !std::path::Path::new(&format!("/proc/{server}")).exists()

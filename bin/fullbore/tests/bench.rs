@@ -20,7 +20,7 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The measured seconds to try, in turn: a machine that is busy with other tests may give a server, its clients or its disk nothing of half a second.
+/// The measured seconds to try, in turn: a machine that is busy with other tests may give a server, its clients or its disk no time in half a second.
 const SECONDS: [&str; 4] = ["0.5", "2", "8", "32"];
 
 /// What the bench says if nothing could be measured in its time.

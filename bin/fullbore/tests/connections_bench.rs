@@ -8,7 +8,7 @@ fn number(of: &Value, name: &str) -> f64 {
     of[name].as_f64().unwrap_or_else(|| panic!("no {name}: {of}"))
 }
 
-/// Runs it for ever longer, until each viewer was answered: a busy machine may do only a part of its work in that time.
+/// Runs it for longer each time, until every viewer has got an answer: a busy machine may do only a part of its work in that time.
 fn measured() -> (Output, Value) {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("connections.json");

@@ -165,7 +165,7 @@ fn wrong_bytes_are_found_with_both_digests_and_the_run_goes_on() {
 
 #[test]
 fn the_first_answer_is_the_measure_where_there_is_no_directory() {
-    // Each time with a new server, because it is the sixth answer of all that is wrong.
+    // A new server for each run, because only its sixth answer is wrong.
     let run = |seconds: u64| {
         let bad = Bad::start(|stream, asked| {
             let body = vec![u8::from(asked.number == 5); 1000];

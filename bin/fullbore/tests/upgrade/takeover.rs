@@ -152,7 +152,7 @@ fn a_response_under_way_is_finished_by_the_old_one_which_then_ends_and_systemd_h
     let stage = Stage::new("--tls off");
     let long = fullbore_tests::file(&stage.path("library"), "long.mp4", 40_000_000);
     let path = stage.path("notify");
-    // However long the upgrade takes, nobody is given up meanwhile.
+    // No viewer times out, however long the upgrade takes.
     stage.configure_all("library", 600, UNHURRIED);
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(PATIENCE)).unwrap();

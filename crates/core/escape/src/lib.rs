@@ -1,4 +1,4 @@
-//! How text is written where some characters have a meaning of their own: in URLs and in XML.
+//! Escaping: percent-encoding for URLs, and references for XML.
 
 pub mod percent;
 pub mod xml;

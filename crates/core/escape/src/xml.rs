@@ -1,4 +1,4 @@
-//! References in XML (XML 1.0 section 4.6). Characters that XML does not allow at all are the caller's business.
+//! References in XML (XML 1.0 section 4.6). The caller handles characters that XML does not allow at all.
 
 /// `text` as the content of an element.
 pub fn escape_text(text: &str) -> String {

@@ -1,5 +1,5 @@
-//! Least privilege for a helper: it is the only process of an edge that parses data from strangers, so it drops the most privileges. The
-//! helper that obtains certificates does the same. docs/sandbox.md explains the consequences for operators.
+//! Least privilege for a helper: it parses data from other people's servers, so it drops more privileges than any other process.
+//! Both helpers do: the edge's, described here, and the one for certificates. docs/sandbox.md explains the consequences for operators.
 //!
 //! Once its cache is open and its certificates are read, it may open files of the cache and those needed to resolve names, and may connect
 //! over TCP to its origin's port and to that of name servers. It may not execute programs, listen, or send signals. If the kernel lacks any

@@ -3,7 +3,7 @@
 //! A session passes the bytes it has read to [`parse`] and gets a [`Request`]. It looks up the file that
 //! [`Request::resource`] names, passes an [`Entity`] to [`respond`], and gets a [`Response`]: a finished head, and the
 //! parts of the body as byte ranges of that file, which this crate never reads. [`refuse`] and [`options`] answer
-//! everything else. [`BodyDrain`] reads past a request body. [`ResponseHead`] is for the clients: the head of another server's response.
+//! everything else. [`BodyDrain`] reads past a request body. [`ResponseHead`] is for Fullbore's own clients: it parses the head of a response.
 //!
 //! Refused, always with a typed reason that can label a counter ([`Reject`], [`PathEscape`]): folded header lines, bare
 //! CR or LF, NUL, space before a colon, ambiguous framing, missing or doubled Host, heads over their limits, and every

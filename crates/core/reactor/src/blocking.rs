@@ -1,9 +1,9 @@
-//! Calls that block and that io_uring does not have, on a few threads of a reactor's own.
+//! Blocking calls that io_uring does not offer, on a few threads that belong to a reactor.
 //!
 //! Calls wait for a thread in two queues: those whose result is awaited come before those made ahead of need ([`Priority`]), which still get their
 //! share of the turns. A call that was made ahead is raised once its result is awaited.
 //!
-//! A disk that hangs keeps the threads that ask it. So give each disk its own [`Threads`]: then it stops only its own calls. Those do not wait for
+//! A hung disk blocks the threads that call it. So give each disk its own [`Threads`]: then it delays only its own calls. Those do not wait for
 //! ever: if no thread returns from its call for a while, all calls that wait end with [`CallError::Stalled`], and so do new ones until a thread is
 //! back. So the queue is bounded by the calls that come in twice that time, and callers can try another route.
 

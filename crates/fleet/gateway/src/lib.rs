@@ -1,4 +1,4 @@
-//! A gateway: the fleet's store, API and pages, and the live state of its nodes.
+//! A gateway: its APIs and pages, and the live state of the fleet's nodes. The crate `store` keeps the records.
 //!
 //! Read first: `gateway/mod.rs` for an overview of the parts, then `live/mod.rs`.
 

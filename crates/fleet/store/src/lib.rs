@@ -2,6 +2,7 @@
 //!
 //! Keys are strings with slashes, values are the JSON of [`records`]. There are two engines, and the same tests run on both: a folder for the
 //! gateways of one machine, and etcd for gateways on several machines. Heartbeats are never written here.
+//! [`Objects`] are immutable files, such as titles' records and manifests, in a folder or in S3.
 //!
 //! The promises of every engine:
 //! - a [commit](Engine::commit) is atomic, and is on disk when it returns;

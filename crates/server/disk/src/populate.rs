@@ -13,7 +13,7 @@
 //! io_uring has no `sendfile`, so a few threads per disk make the calls. Windows that viewers wait for come before those that are loaded ahead of
 //! other viewers, which keep a share of the turns ([`Priority`]). A window that a viewer comes to wait for is raised, not loaded again.
 //!
-//! Reads that never end keep their threads, and four of them stop the loads of their disk. So where no thread of a disk takes a load for a second,
+//! A hung read blocks its thread, and four of them block all of their disk's. So where no thread of a disk takes a load for a second,
 //! the ring makes the loads that wait and those that come, until a thread is back ([`Threads`]). That is counted ([`Populator::stalled`]). If the
 //! disk hangs as a whole, those wait in the ring, where the disk's shares of buffers and of the [budget](crate::Budget) bound them.
 

@@ -1,8 +1,8 @@
 //! Live figures for the dashboard: one snapshot a second, shared by all dashboards, and five minutes of the figures that are drawn as
 //! curves.
 //!
-//! All of it runs on the admin listener's thread. A worker's only cost is the reading of its counters and, once a second, of its list of
-//! titles. `docs/dashboard.md` describes the data format.
+//! It runs on the admin listener's thread. Workers only fill their [`audience`]; their counters and, once a second, their lists of
+//! titles are read by that thread. `docs/dashboard.md` describes the data format.
 //!
 //! Read first: `take_snapshots`. `Figures` are the counters at one moment; a `Snapshot` is made from two of them.
 

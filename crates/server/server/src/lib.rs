@@ -1,10 +1,10 @@
-//! The data plane: combines http, disk, tls and net into a server.
+//! The server: workers, sessions, admin pages and hot restart. `delivery` moves the bytes; `config` has the settings.
 //!
 //! [`server::Server`] starts the workers. A worker ([`worker`]) has a core of its own, with one thread, one ring, its own
 //! listener, buffers and open files. A session ([`session`]) handles one connection: handshake, requests, responses. A
 //! [`delivery::Outgoing`] describes a response; the crate `delivery` moves it from disk to socket.
 //!
-//! Workers share only their controls ([`control`]) and the counters that others read ([`::telemetry`]).
+//! Workers share their controls ([`control`]), counters ([`::telemetry`]), and what "What workers share" in ARCHITECTURE.md lists.
 
 mod accepting;
 pub mod access_log;

@@ -1,4 +1,4 @@
-//! When the leading gateway plans again after it has planned for a fault: soon if the reason for the failure passes by itself, and late otherwise.
+//! When the leading gateway plans again after it has planned for a fault: soon after a temporary failure, late after any other.
 
 use std::time::Duration;
 

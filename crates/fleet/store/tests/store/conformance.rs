@@ -164,7 +164,7 @@ async fn two_who_change_one_thing_lose_nothing((one, other): &Two) {
     assert_eq!(value(one, "number").await.as_deref(), Some("50"));
 }
 
-/// Seconds of leases that last however slow the machine is.
+/// A lease in seconds that outlasts the test on any machine.
 const LONG: u32 = 600;
 
 async fn a_lease_has_one_owner((one, other): &Two) {

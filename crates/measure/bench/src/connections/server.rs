@@ -181,7 +181,7 @@ impl Sessions {
     }
 }
 
-/// The configuration that the server uses over a TAP (`server/src/bypass.rs`).
+/// The configuration that the server uses over a TAP (`crates/server/server/src/bypass.rs`).
 fn parts(interface: Interface, connections_max: usize) -> io::Result<Parts> {
     let (sibling, told) = siblings(1)?.remove(0);
     let tcp = tcp::Config {

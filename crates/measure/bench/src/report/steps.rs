@@ -300,7 +300,7 @@ impl Step {
                     last.drain(..last.len().saturating_sub(LAST_LINES));
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
-                // Its last words may still come, but what it left behind may never close the pipe.
+                // Its last output may still arrive, but processes that it left running may never close the pipe.
                 Err(RecvTimeoutError::Timeout) if child.try_wait()?.is_some() => {
                     if ended.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS_PATIENCE {
                         break;
