@@ -56,8 +56,9 @@ fn every_switch_of_the_server_is_among_the_ablations() {
 
 #[test]
 fn each_row_has_its_figures_and_those_of_its_baseline() {
-    let serves_all =
-        |row: &Value| [row, &row["baseline"]].iter().all(|of| of["viewers"].to_string() == VIEWERS);
+    let serves_all = |row: &Value| {
+        [row, &row["baseline"]].iter().all(|of| of["viewers"].as_u64() == VIEWERS.parse().ok())
+    };
     let (output, outcome) = outcome(&["--switch", "handout,lifo,tls,ahead"], serves_all);
     assert_eq!((&outcome["version"], &outcome["kind"]), (&1.into(), &"ablate".into()));
     assert_eq!(outcome["rate_bits_per_second"], 8_000_000);
