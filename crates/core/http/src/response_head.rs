@@ -109,11 +109,17 @@ impl ResponseHead {
         let headers: &[Header<'_>] = raw.headers;
         let version = if raw.version == Some(1) { Version::Http11 } else { Version::Http10 };
         let content_length = content_length(headers)?;
-        let mut codings = values(headers, "transfer-encoding").peekable();
-        let is_chunked = codings.peek().is_some();
-        if !codings.all(|coding| coding.eq_ignore_ascii_case(b"chunked")) {
-            return Err(ResponseFault::UnknownCoding);
-        }
+        // RFC 9112, section 6.1: chunked only once, and not in HTTP/1.0.
+        let mut codings = values(headers, "transfer-encoding");
+        let is_chunked = match (codings.next(), codings.next()) {
+            (None, _) => false,
+            (Some(coding), None)
+                if version == Version::Http11 && coding.eq_ignore_ascii_case(b"chunked") =>
+            {
+                true
+            }
+            _ => return Err(ResponseFault::UnknownCoding),
+        };
         if is_chunked && content_length.is_some() {
             return Err(ResponseFault::LengthAndChunks);
         }
@@ -237,6 +243,7 @@ mod tests {
     fn ambiguous_heads_are_refused_with_their_reason() {
         for (fields, fault) in [
             ("Transfer-Encoding: gzip, chunked", ResponseFault::UnknownCoding),
+            ("Transfer-Encoding: chunked, chunked", ResponseFault::UnknownCoding),
             ("Transfer-Encoding: chunked\r\nContent-Length: 2", ResponseFault::LengthAndChunks),
             ("Content-Length: 1\r\nContent-Length: 2", ResponseFault::TwoLengths),
             ("Content-Length: -1", ResponseFault::BadLength),

@@ -78,11 +78,18 @@ pub fn make_key_pair_files(private: &Path, public: &Path) -> Result<PairFiles, K
     }
     let pair = NewPair::draw().map_err(|fault| of(private, fault))?;
     make_file(private, &pair.private, SECRET_MODE).map_err(|fault| of(private, fault))?;
-    make_file(public, &pair.public, PUBLIC_MODE).map_err(|fault| {
-        // The unused half would block the next attempt, and no one has it yet. It may be gone already.
-        let _ = std::fs::remove_file(private);
-        of(public, fault)
-    })?;
+    if let Err(fault) = make_file(public, &pair.public, PUBLIC_MODE) {
+        // Another run may have completed this pair, or only the folder could not be synced.
+        let is_ours = |key: &Key| key.id == pair.id && !key.is_secret();
+        let is_complete = read(public).is_ok_and(|keys| keys.iter().any(is_ours));
+        if !is_complete {
+            // The unused half would block the next attempt, and no one has it yet. It may be gone already.
+            let _ = std::fs::remove_file(private);
+        }
+        if !is_complete || !matches!(fault, KeyFileFault::Exists) {
+            return Err(of(public, fault));
+        }
+    }
     Ok(PairFiles { id: pair.id, was_half_made: false })
 }
 
