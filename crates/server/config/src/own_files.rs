@@ -1,6 +1,6 @@
 //! The server's own files: keys, address lists, the access log, the configuration. They are never served.
 //!
-//! Two checks ensure that. A server does not start if a viewer could request one of them by its name ([`check`]). And workers
+//! Two checks ensure that. A server does not start if a viewer could request one of them by its name ([`Config::check_own_files`]). And workers
 //! do not serve them under any other name, such as a hard link or a path below a bind mount ([`OwnFiles`]). Certificates are
 //! public, and are not included.
 
