@@ -269,6 +269,7 @@ mod tests {
         let library = root.path().join("library");
         fs::create_dir_all(library.join("film")).unwrap();
         fullbore_tests::make_title(&library.join("film"), b"a film").unwrap();
+        fs::create_dir(root.path().join("state")).unwrap();
         let one = Replicator::open(HoldingOptions {
             node: "n1".parse().unwrap(),
             state: root.path().join("state"),
