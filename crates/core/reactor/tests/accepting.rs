@@ -246,13 +246,13 @@ fn a_turn_that_takes_longer_than_the_pause_between_looks_does_not_stop_the_loop(
             let due = Instant::now() + Duration::from_secs(1);
             spawn(async move {
                 sleep_until(due).await;
-                // Because this turn has to outlast the pause until the next look.
+                // sleeps: this turn has to outlast the pause until the next look.
                 thread::sleep(Duration::from_millis(1500));
                 yield_now().await;
                 tell.send(()).unwrap();
             });
             spawn(async {
-                // Because both have to be due in the turn after this one.
+                // sleeps: both have to be due in the turn after this one.
                 thread::sleep(Duration::from_millis(1500));
             });
             Incoming::new(Fd::from(listener)).next().await

@@ -1,6 +1,5 @@
 //! A server's settings: their defaults, the TOML file, and the checks of both. Flags override the file, which overrides the defaults.
-//!
-//! Read first: [`Config`]; [`SettingChange`] says what it takes to change a running server's settings.
+//! [`SettingChange`] says what it takes to change a running server's settings.
 
 #![forbid(unsafe_code)]
 

@@ -162,23 +162,29 @@ impl File {
         self.is_suspect.get()
     }
 
-    /// The descriptor for direct reads, if the filesystem supports them. The ring opens it, because an open may wait for the disk or its server.
+    /// The descriptor for direct reads, if the filesystem supports them.
     pub(crate) async fn direct(&self) -> Option<&Fd> {
         if self.direct.get().is_none() {
-            let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_DIRECT;
-            let path = sequential::path_of(&self.fd);
-            // The path is absolute, so the folder does not count. But the operation keeps `fd` open, so the path leads to this file.
-            let (result, _opening) = op::open_at(&self.fd, path, flags, 0).await;
-            let opened = op::opened(result).map_err(|error| error.raw_os_error());
-            // If another window has opened one meanwhile, this one is closed.
-            match opened {
-                Ok(fd) => drop(self.direct.set(Some(fd.into()))),
-                Err(Some(libc::EINVAL | libc::EOPNOTSUPP)) => drop(self.direct.set(None)),
-                // Out of descriptors or memory: the next window tries again, unless another one has opened it meanwhile.
-                Err(_) => {}
-            }
+            // In a box, because every response would hold what only a file's first direct read needs.
+            Box::pin(self.open_direct()).await;
         }
         self.direct.get()?.as_ref()
+    }
+
+    /// Opens it through the ring, because an open may wait for the disk or its server.
+    async fn open_direct(&self) {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_DIRECT;
+        let path = sequential::path_of(&self.fd);
+        // The path is absolute, so the folder does not count. But the operation keeps `fd` open, so the path leads to this file.
+        let (result, _opening) = op::open_at(&self.fd, path, flags, 0).await;
+        let opened = op::opened(result).map_err(|error| error.raw_os_error());
+        // If another window has opened one meanwhile, this one is closed.
+        match opened {
+            Ok(fd) => drop(self.direct.set(Some(fd.into()))),
+            Err(Some(libc::EINVAL | libc::EOPNOTSUPP)) => drop(self.direct.set(None)),
+            // Out of descriptors or memory: the next window tries again, unless another one has opened it meanwhile.
+            Err(_) => {}
+        }
     }
 
     /// A descriptor on which the kernel may read ahead, for a thread that loads the file into the page cache. `None` for a sparse file, or if no

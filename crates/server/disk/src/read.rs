@@ -348,18 +348,17 @@ impl Reader {
         mode: Option<ReadMode>,
         priority: &Priority,
     ) -> Result<Plain, ReadError> {
-        let ahead = !priority.is_high();
         assert!(!range.is_empty() && range.end <= file.size());
-        let bytes = (range.end - range.start) as usize;
-        assert!(bytes <= self.window_bytes_max());
+        assert!((range.end - range.start) as usize <= self.window_bytes_max());
         file.arrive(&range, range.end).await?;
         let mode = mode.unwrap_or_else(|| self.mode(file, &range, &mut Misses::default()));
         if mode == ReadMode::Buffered && !matches!(self.policy, Policy::Always(_)) {
             // The kernel would read more than is worth memory, and the next windows would look cached.
             file.no_kernel_read_ahead();
         }
-        let (buffer, resident) = self.begin(file, mode, range.start, bytes, ahead).await;
-        let mut window = Window { buffer, range: 0..bytes, priority: priority.clone() };
+        let (buffer, resident) = self.begin(file, mode, &range, !priority.is_high()).await;
+        let bytes = (range.end - range.start) as usize;
+        let mut window = Window::new(buffer, bytes, priority.clone());
         let from_disk = resident < bytes;
         if from_disk {
             let read = self.read_from_disk(file, mode, window, range.start, resident).await;
@@ -371,10 +370,11 @@ impl Reader {
                 }
             })?;
         } else {
-            count(&self.stats.resident_bytes, bytes);
+            count(&self.stats.resident_bytes, window.len());
         }
         file.check_unchanged()?;
-        let Window { buffer, range, .. } = window;
+        let range = window.range();
+        let buffer = window.buffer;
         let memory = Memory::Buffer(Rc::new(buffer));
         Ok(Plain { memory, range, behind: 0, from_disk, from_elsewhere: false })
     }
@@ -412,10 +412,10 @@ impl Reader {
         &self,
         file: &File,
         mode: ReadMode,
-        start: u64,
-        bytes: usize,
+        range: &Range<u64>,
         ahead: bool,
     ) -> (Buffer, usize) {
+        let (start, bytes) = (range.start, (range.end - range.start) as usize);
         if mode == ReadMode::Buffered && !ahead {
             let mut buffer = self.pool().take().await;
             let resident = read_resident(file, &mut buffer[..bytes], start);
@@ -528,7 +528,7 @@ impl Reader {
         population.run(file).await;
         // What was there has probably come with the window before: the kernel reads ahead while that is populated.
         count(&self.stats.cached_bytes, window.len());
-        let rest = window.range.start + resident..window.range.end;
+        let rest = window.range().start + resident..window.range().end;
         let come = read_resident(file, &mut window.buffer[rest], missing.start);
         // What is still missing could not be read, or was evicted at once: a read that waits says which.
         fill(file.fd(), window, start, resident + come, 0).await.map_err(|(error, _)| error)
@@ -593,7 +593,7 @@ impl Reader {
         match result {
             Ok(read) if read as usize >= lead + bytes => {
                 count(&self.stats.direct_bytes, bytes);
-                window.range = lead..lead + bytes;
+                window.set_range(&(lead..lead + bytes));
                 Ok(window)
             }
             // Shorter than the window, or an alignment that this filesystem refuses: the buffered read completes it or reports the error.

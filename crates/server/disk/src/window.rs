@@ -10,12 +10,28 @@ use std::ops::Range;
 /// A window of a file, in a buffer.
 pub(crate) struct Window {
     pub(crate) buffer: Buffer,
-    pub(crate) range: Range<usize>,
+    /// Its place in the buffer. 32 bits hold it, and every response holds several windows: one for each step of a read.
+    range: Range<u32>,
     /// Whether a viewer waits for it.
     pub(crate) priority: Priority,
 }
 
 impl Window {
+    /// The window at the start of `buffer`, with this many bytes.
+    pub(crate) fn new(buffer: Buffer, bytes: usize, priority: Priority) -> Self {
+        Self { buffer, range: 0..bytes as u32, priority }
+    }
+
+    /// Its place in the buffer.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.range.start as usize..self.range.end as usize
+    }
+
+    /// Moves it within the buffer.
+    pub(crate) fn set_range(&mut self, range: &Range<usize>) {
+        self.range = range.start as u32..range.end as u32;
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.range.len()
     }
@@ -30,7 +46,7 @@ pub(crate) async fn fill(
     rw_flags: i32,
 ) -> Result<Window, (ReadError, Window)> {
     while done < window.len() {
-        let missing = window.range.start + done..window.range.end;
+        let missing = window.range().start + done..window.range().end;
         let (result, reading) =
             op::read_at(fd, window.buffer, missing, start + done as u64, rw_flags).await;
         window.buffer = reading.buffer;
