@@ -38,13 +38,17 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Whether everything is back at what it was `before`. Each file may be open `more` times: a file whose pages the kernel has reclaimed, because
-    /// other processes need memory, is opened once more for its first load in order, and once more for its first direct read.
+    /// Whether no more is held than `before`. It may be less: files that are not in use are closed after 5 s, and a look may count the connection
+    /// over which the last one was taken, or not. Each file may be open `more` times: a file whose pages the kernel has reclaimed is opened once
+    /// more for its first load in order, and once more for its first direct read. What leaks with connections would leak thousands of times.
     pub(crate) fn is_back_at(&self, before: &Self, more: usize) -> bool {
-        let most = before.descriptors + more * before.files as usize;
-        let descriptors = self.descriptors;
-        (before.descriptors..=most).contains(&descriptors)
-            && Self { descriptors, ..*before } == *self
+        let most = before.descriptors + 1 + more * before.files as usize;
+        self.descriptors <= most
+            && self.files <= before.files
+            && self.leases <= before.leases
+            && self.connections == before.connections
+            && self.read_buffers_missing == before.read_buffers_missing
+            && self.send_buffers_missing == before.send_buffers_missing
     }
 }
 
@@ -62,7 +66,7 @@ fn two_hundred_thousand_connections_leave_nothing_behind() {
     visit_all(&server, WARM_UP..WARM_UP + CONNECTIONS);
     let mut after = settled(&server);
     println!("after all connections {after:?}");
-    until(&format!("everything is back at {before:?}"), || {
+    until(&format!("no more is held than {before:?}"), || {
         let now = settled(&server);
         if now != std::mem::replace(&mut after, now) {
             println!("now {now:?}");

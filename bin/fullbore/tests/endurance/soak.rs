@@ -112,7 +112,7 @@ fn live(
     let memory_before = server.own_memory_bytes();
     load(&server, turn, library, certificates, length);
     let mut after = settled(&server);
-    until(&format!("everything is back at {before:?}"), || {
+    until(&format!("no more is held than {before:?}"), || {
         after = settled(&server);
         after.is_back_at(&before, 2)
     });
