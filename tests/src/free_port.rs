@@ -16,7 +16,7 @@ pub fn free_port() -> u16 {
     free_port_on("127.0.0.1")
 }
 
-/// A port of the address `host` that nobody has now, another one each time. It stays free, even for a server that is started there again and
+/// An unused port of the address `host`, a different one each time. It stays free, even for a server that is started there again and
 /// again: the kernel gives it to no connection, and to no listener that leaves the choice to it.
 ///
 /// # Panics

@@ -588,7 +588,7 @@ fn a_slow_server_is_reported_as_slow() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let outcome = outcome(&file);
     // Data in the sockets' buffers at the beginning is added: a few chunks of each of eight connections, or what the server sent in the half second
-    // before, if the clients had no processor then. Both are little beside four seconds.
+    // before, if the clients had no processor then. Both are small compared with four seconds.
     let at_most = SLOW_PEER_GBPS * 1.5;
     for round in outcome["sides"][1]["rounds"].as_array().unwrap() {
         assert!(round["gbps"].as_f64().unwrap() <= at_most, "{round:#}");

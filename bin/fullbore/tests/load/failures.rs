@@ -27,7 +27,7 @@ fn counted(words: &str, url: &str, kind: &str) -> Ran {
     ran
 }
 
-/// There was a failure, and the user is told.
+/// The command failed and said why.
 fn tells(ran: &Ran, kind: &str) {
     assert_eq!(ran.code, Some(1), "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.contains(kind), "{}", ran.stdout);
