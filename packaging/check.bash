@@ -57,7 +57,7 @@ check_contents() { # DEB TREE
   local file
   dpkg-deb -c "$1" | awk '$2 != "root/root" || $1 ~ /^.....w|^........w/ { print; wrong = 1 } END { exit wrong }' ||
     check_wrong "others than root may write these"
-  for file in usr/bin/fullbore etc/fullbore/fullbore.toml usr/lib/sysusers.d/fullbore.conf usr/lib/systemd/system/fullbore{,-node,-gateway}.service \
+  for file in usr/bin/fullbore etc/fullbore/fullbore.toml usr/lib/sysusers.d/fullbore.conf usr/lib/systemd/system/fullbore{,-node,-gateway,-ingest}.service \
     usr/share/man/man1/fullbore{,-serve,-control-serve}.1.gz usr/share/bash-completion/completions/fullbore \
     usr/share/zsh/vendor-completions/_fullbore usr/share/fish/vendor_completions.d/fullbore.fish \
     usr/share/doc/fullbore/{copyright,changelog.gz,changelog.Debian.gz,third-party-licences.gz,examples/certificate.conf,docs/serve.md}; do

@@ -120,7 +120,7 @@ package_tree() { # SCRATCH PREFIX TREE: makes TREE, to be laid below PREFIX
   install -D "$1/program" "$3/bin/fullbore"
   install -D -m 644 packaging/deb/sysusers.conf "$3/lib/sysusers.d/fullbore.conf"
   mkdir -p "$3/lib/systemd/system" "$3/share/man/man1"
-  for unit in fullbore fullbore-node fullbore-gateway; do
+  for unit in fullbore fullbore-node fullbore-gateway fullbore-ingest; do
     package_unit "packaging/$unit.service" "$2" >"$3/lib/systemd/system/$unit.service"
   done
   for page in "$1"/man/*; do gzip -9n <"$page" >"$3/share/man/man1/$(basename "$page").gz"; done

@@ -394,6 +394,50 @@ fn killed_at_any_moment_it_leaves_the_old_title_or_the_new_one_whole() {
     assert_eq!(fs::read_dir(place.library()).unwrap().count(), 1);
 }
 
+#[test]
+fn a_watch_that_is_killed_at_any_moment_goes_on_and_makes_every_title() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let incoming = place.path("incoming");
+    fs::create_dir(&incoming).unwrap();
+    let film = place.little_film();
+    for name in ["a.mp4", "b.mp4", "c.mp4"] {
+        fs::copy(&film, incoming.join(name)).unwrap();
+    }
+    fs::write(incoming.join("note.mkv"), "This is no film.").unwrap();
+    let watch = |output: Stdio| {
+        let mut command = fullbore("ingest", "--copy --settle-seconds 1 --at-once 2 --watch");
+        command.arg(&incoming).arg("--library").arg(place.library());
+        command.stdout(output).stderr(Stdio::null()).spawn().unwrap()
+    };
+    for round in 0..6_u64 {
+        let mut child = watch(Stdio::null());
+        // Films are complete after a second, and a title takes less than half a second on an idle machine.
+        // sleeps: the moment of the kill, another one in each round
+        std::thread::sleep(Duration::from_millis(1000 + round * 120));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let verified = place.catalog("verify");
+        assert!(verified.success, "round {round}: {}", verified.text());
+    }
+    let mut child = watch(Stdio::piped());
+    let _said = Said::listen(child.stdout.take().unwrap());
+    let titles = ["a", "b", "c"].map(|name| place.library().join(name));
+    eventually("all titles", || titles.iter().all(|title| title.exists()).then_some(()));
+    let failures = || place.catalog("failures");
+    eventually("the failure", || failures().text().contains("note.mkv").then_some(()));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(place.catalog("verify").success);
+    let failed = failures();
+    assert!(!failed.success && failed.text().lines().count() == 1, "{}", failed.text());
+    let json = place.catalog("failures --json").stdout;
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["films"][0]["is_tried_again"], false);
+}
+
 /// Removes the checksums of blocks from a title's record, as earlier versions wrote it. Returns the record's text.
 fn made_older(title: &Path) -> String {
     let mut record = catalog::Record::read(title).unwrap();

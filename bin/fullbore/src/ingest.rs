@@ -1,5 +1,7 @@
 //! `fullbore ingest`: turns video files into titles.
 
+mod watching;
+
 use crate::bad_value::BadValue;
 use crate::say_line;
 use catalog::{FoldersError, NameError, TitleName, check_folders};
@@ -14,6 +16,7 @@ use signal_hook::iterator::Signals;
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use watching::WatchArgs;
 
 /// Turn video files into titles: several sizes, HLS and DASH
 ///
@@ -25,13 +28,16 @@ use std::process::ExitCode;
     fullbore ingest film.mp4 --library /srv/video --subtitle en=film.en.srt --subtitle de=film.de.srt\n  \
     fullbore ingest film.mp4 --library /srv/video --copy\n  \
     fullbore ingest *.mov --library /srv/video --video-codec hevc --speed best\n  \
-    fullbore ingest film.mkv --library /disk0 --library /disk1\n\n\
+    fullbore ingest film.mkv --library /disk0 --library /disk1\n  \
+    fullbore ingest --watch /srv/incoming --library /srv/video\n\n\
     A ladder file says which sizes are made (heights of the shorter side; kbps for H.264 at up to 30 frames a second):\n  \
     rungs = [{ height = 360, kbps = 800 }, { height = 720, kbps = 3000 }]")]
 pub(crate) struct Ingest {
     /// Video (or audio) files: MP4, Matroska, WebM, MPEG-TS, AVI and more (docs/library.md lists them)
-    #[arg(required = true)]
+    #[arg(required_unless_present = "watch")]
     file: Vec<PathBuf>,
+    #[command(flatten)]
+    watch: WatchArgs,
     /// Library to put the titles into; repeat it if the library has several folders, one for each disk
     #[arg(long, value_name = "DIR", required = true)]
     library: Vec<PathBuf>,
@@ -175,6 +181,9 @@ impl Ingest {
         }
         if let Some(what) = lacking() {
             crate::tell(&format!("note: {what}"));
+        }
+        if let Some(folder) = self.watch.watch.clone() {
+            return self.watch(folder, options, &stop);
         }
         let mut has_failed = false;
         for (file, title) in self.file.iter().zip(&titles) {

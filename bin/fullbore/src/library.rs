@@ -4,6 +4,7 @@ use crate::folders::Folders;
 use crate::promote::Promote;
 use crate::{say, say_line, tell};
 use ::ingest::sample::{Recipe, on_terminal};
+use ::ingest::watch::results;
 use catalog::{BLOCK_BYTES, CatalogError, Fault, LibraryEntry, RecordError, TitleName, TitlePath};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -53,6 +54,15 @@ enum Verb {
         #[arg(long)]
         replaced: bool,
     },
+    /// List the films of watched folders that could not become titles, with the reasons; the exit code is 1 if there are any
+    Failures {
+        /// The library; repeat it if the library has several folders
+        #[arg(long, value_name = "DIR", required = true)]
+        library: Vec<PathBuf>,
+        /// Print JSON to standard output
+        #[arg(long)]
+        json: bool,
+    },
     Promote(Promote),
     /// Make a film for trying things out and for load tests: a test picture with a timecode, a beep each second and captions, in small sizes
     /// from 400 kb/s. An existing film is kept; 15 minutes of film take two CPUs about four minutes
@@ -83,6 +93,7 @@ impl Library {
             Verb::Remove { title, library, replaced } => {
                 open(library).and_then(|folders| remove(&title, &folders, replaced))
             }
+            Verb::Failures { library, json } => failures(&library, json),
             Verb::Promote(promote) => return promote.run(),
             Verb::Sample { library, minutes, title } => sample(&library, minutes, title),
         };
@@ -310,6 +321,34 @@ fn remove(title: &str, folders: &Folders, replaced: bool) -> Result<ExitCode, Fa
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn failures(library: &[PathBuf], as_json: bool) -> Result<ExitCode, Failed> {
+    let mut failures = Vec::new();
+    for folder in library {
+        let watched = results(folder).map_err(|error| Failed(2, error.to_string()))?;
+        for (watched, films) in watched {
+            let failed = films.into_iter().filter(|one| one.reason.is_some());
+            failures.extend(failed.map(|one| (Path::new(&watched).join(&one.file), one)));
+        }
+    }
+    if as_json {
+        let films = failures.iter().map(|(path, one)| {
+            json!({
+                "file": path.to_string_lossy(), "reason": one.reason, "is_tried_again": one.is_tried_again,
+                "at_seconds": one.at,
+            })
+        });
+        let films: Vec<_> = films.collect();
+        print_json(&json!({ "version": 1, "kind": "library-failures", "films": films }));
+    } else {
+        for (path, one) in &failures {
+            let again = if one.is_tried_again { "  (tried again)" } else { "" };
+            let reason = one.reason.as_deref().unwrap_or_default();
+            say_line(&format!("{}  {reason}{again}", path.display()));
+        }
+    }
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn print_json(value: &Value) {

@@ -3,6 +3,8 @@
 //! Ingest reads the structure of media files, and leaves decoding to ffmpeg, which it confines. The `catalog` crate defines titles and
 //! their records, and manages existing titles.
 //!
+//! [`watch`](mod@watch) makes a title of each film that appears in a folder.
+//!
 //! [`promote`] keeps copies of the busiest titles on a faster disk.
 //!
 //! Read first: [`ingest::ingest`].
@@ -18,6 +20,7 @@ mod probe;
 pub mod promote;
 pub mod sample;
 mod shown;
+pub mod watch;
 
 pub use ladder::{Ladder, LadderError, Rung};
 pub use language::is_language;

@@ -123,7 +123,7 @@ impl Confined<'_> {
             // The child cannot be watched, so it must not continue. It may have ended by itself.
             let _ = child.kill();
         }
-        stop.forget();
+        stop.forget(&child);
         let status = child.wait().map_err(Fault::Io)?;
         let (said, passed) = seen.map_err(Fault::Io)?;
         if stop.is_stopped() {

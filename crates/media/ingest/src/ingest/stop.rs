@@ -1,30 +1,38 @@
 //! Stops an ingest early: the signal thread calls it, and it ends the running ffmpeg.
 
 use std::process::Child;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Stops an ingest from another thread. Clones share one state.
+/// Stops an ingest, or several at once, from another thread. Clones share one state.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<Mutex<State>>);
+pub struct Stop(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    stopped: Condvar,
+}
 
 #[derive(Debug, Default)]
 struct State {
     is_stopped: bool,
-    /// The running child. It is alive, or dead and not yet reaped, so no other process has its ID.
-    child: Option<Pid>,
+    /// The running children. Each is alive, or dead and not yet reaped, so no other process has its ID.
+    children: Vec<Pid>,
 }
 
 impl Stop {
-    /// Ends the running program; programs started later end at once.
+    /// Ends the running programs; programs started later end at once.
     pub fn stop(&self) {
         let mut state = self.state();
         state.is_stopped = true;
-        if let Some(child) = state.child {
+        for &child in &state.children {
             // It may have ended by itself, which is just as good.
             let _ = kill_process(child, Signal::KILL);
         }
+        self.0.stopped.notify_all();
     }
 
     /// Whether stop was requested.
@@ -32,22 +40,31 @@ impl Stop {
         self.state().is_stopped
     }
 
+    /// Waits until stop is requested, `at_most` this long. Returns whether it was requested.
+    pub fn wait(&self, at_most: Duration) -> bool {
+        let wait =
+            self.0.stopped.wait_timeout_while(self.state(), at_most, |state| !state.is_stopped);
+        wait.unwrap_or_else(PoisonError::into_inner).0.is_stopped
+    }
+
     /// From here until [`Self::forget`], a stop ends `child`.
     pub(crate) fn watch(&self, child: &Child) {
         let mut state = self.state();
-        state.child = Some(Pid::from_child(child));
-        if let (true, Some(child)) = (state.is_stopped, state.child) {
+        let child = Pid::from_child(child);
+        state.children.push(child);
+        if state.is_stopped {
             let _ = kill_process(child, Signal::KILL);
         }
     }
 
     /// Call this before waiting for the child.
-    pub(crate) fn forget(&self) {
-        self.state().child = None;
+    pub(crate) fn forget(&self, child: &Child) {
+        let child = Pid::from_child(child);
+        self.state().children.retain(|&one| one != child);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing in here panics while it holds the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,3 +14,4 @@ mod replacing;
 mod resuming;
 mod source;
 mod title;
+mod watching;

@@ -1,0 +1,63 @@
+//! `fullbore ingest --watch`: makes a title of each film that appears in a folder.
+
+use super::{Ingest, tell};
+use clap::{Args, value_parser};
+use ingest::ingest::{Options, Stop, on_terminal};
+use ingest::watch::{Event, Watch, watch};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Args)]
+#[command(next_help_heading = "Watching a folder")]
+pub(super) struct WatchArgs {
+    /// Folder to watch: each film that is put there, or below, becomes a title. Runs until it is stopped; see also
+    /// `fullbore library failures`
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "title", "subtitle", "again"])]
+    pub(super) watch: Option<PathBuf>,
+    /// Seconds for which a file must not change before it counts as complete
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "watch")]
+    #[arg(value_parser = value_parser!(u64).range(1..=86_400))]
+    settle_seconds: u64,
+    /// Number of films to ingest at once; they share the memory limit
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "watch")]
+    #[arg(value_parser = value_parser!(u64).range(1..=64))]
+    at_once: u64,
+}
+
+impl Ingest {
+    /// Watches `folder` until a signal stops it.
+    pub(super) fn watch(&self, folder: PathBuf, mut options: Options, stop: &Stop) -> ExitCode {
+        options.bounds.memory_bytes_max /= self.watch.at_once;
+        let what = Watch {
+            folder,
+            library: self.library.clone(),
+            into: self.into.clone(),
+            options,
+            settle: Duration::from_secs(self.watch.settle_seconds),
+            at_once: self.watch.at_once as usize,
+        };
+        crate::say_started(&format!("watching {}\n", what.folder.display()));
+        match watch(&what, stop, &report, &|title| on_terminal(title.as_str())) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                crate::tell(&error.to_string());
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn report(event: Event) {
+    match event {
+        Event::Made { ingested, .. } => tell(&ingested),
+        Event::Failed { file, reason, again } => {
+            let again = again.map_or_else(
+                || "not tried again until it changes".to_owned(),
+                |wait| format!("tried again in {} s", wait.as_secs()),
+            );
+            crate::tell(&format!("{file}: {reason} ({again})"));
+        }
+        Event::Problem(problem) => crate::tell(&problem),
+    }
+}

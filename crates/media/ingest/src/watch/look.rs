@@ -1,0 +1,219 @@
+//! Finds the films in a watched folder, with the subtitle files next to them.
+//!
+//! Names decide what is looked at, because the folder also holds notes, pictures and half-copied files. Whether a file is a film is decided
+//! by its content, when it is ingested.
+
+use std::fs::{self, DirEntry, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::ingest::SideSubtitles;
+use crate::language::is_language;
+
+/// Extensions of films and sound. They cover the formats of docs/library.md, except bare streams, which appear as parts of other work.
+const FILMS: [&str; 44] = [
+    "3g2", "3gp", "aac", "ac3", "aif", "aiff", "amr", "ape", "asf", "avi", "caf", "divx", "dts",
+    "dv", "eac3", "f4v", "flac", "flv", "gxf", "m2t", "m2ts", "m2v", "m4a", "m4b", "m4v", "mka",
+    "mkv", "mov", "mp3", "mp4", "mpeg", "mpg", "mts", "mxf", "nut", "oga", "ogg", "ogv", "opus",
+    "ts", "vob", "wav", "webm", "wmv",
+];
+const SUBTITLES: [&str; 4] = ["ass", "srt", "ssa", "vtt"];
+/// Deeper folders and further files are not looked at. They bound the memory and the time of a look.
+const DEPTH_MAX: usize = 16;
+const FILES_MAX: usize = 100_000;
+
+/// A film, as it was when the folder was looked at.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    /// Its path below the watched folder.
+    pub(super) file: String,
+    pub(super) path: PathBuf,
+    pub(super) stamp: Stamp,
+    pub(super) subtitles: Vec<SideSubtitles>,
+}
+
+/// The state of a film and its subtitle files. It changes when one of them is written, replaced, added or removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    pub(super) bytes: u64,
+    /// Seconds and nanoseconds since 1970.
+    pub(super) modified: (i64, i64),
+    /// Path, length and time of each subtitle file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) subtitles: Vec<(String, u64, (i64, i64))>,
+}
+
+/// The contents of a watched folder.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    /// Sorted by path.
+    pub(super) films: Vec<Found>,
+    /// Parts that could not be looked at, as messages.
+    pub(super) problems: Vec<String>,
+}
+
+/// A file by its name, before films and subtitles are matched.
+struct Named {
+    path: PathBuf,
+    metadata: Metadata,
+}
+
+/// Looks at `folder` and the folders in it. Hidden names are skipped: programs that copy files use them until a file is complete.
+///
+/// # Errors
+/// If `folder` itself cannot be listed.
+pub(super) fn look(folder: &Path) -> io::Result<Look> {
+    let mut look = Look::default();
+    let mut listed = vec![(folder.to_owned(), 0, fs::read_dir(folder)?)];
+    let mut seen = 0;
+    while let Some((path, depth, entries)) = listed.pop() {
+        let (mut films, mut subtitles) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    look.problems.push(format!("cannot list {}: {error}", path.display()));
+                    break;
+                }
+            };
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            // A link to a folder could lead back to a folder above.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                match fs::read_dir(entry.path()) {
+                    Ok(entries) if depth < DEPTH_MAX => {
+                        listed.push((entry.path(), depth + 1, entries))
+                    }
+                    Ok(_) => look
+                        .problems
+                        .push(format!("{} is too deep: move it up", entry.path().display())),
+                    Err(error) => look
+                        .problems
+                        .push(format!("cannot list {}: {error}", entry.path().display())),
+                }
+                continue;
+            }
+            seen += 1;
+            if seen > FILES_MAX {
+                look.problems.push(format!(
+                    "only the first {FILES_MAX} files are looked at: move finished ones away"
+                ));
+                look.films.sort_by(|a, b| a.file.cmp(&b.file));
+                return Ok(look);
+            }
+            if has_extension(&entry, &FILMS) {
+                films.extend(named(&entry));
+            } else if has_extension(&entry, &SUBTITLES) {
+                subtitles.extend(named(&entry));
+            }
+        }
+        look.films.extend(films.into_iter().map(|film| found(folder, film, &subtitles)));
+    }
+    look.films.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(look)
+}
+
+fn has_extension(entry: &DirEntry, extensions: &[&str]) -> bool {
+    let name = entry.file_name();
+    let extension = Path::new(&name).extension().and_then(|extension| extension.to_str());
+    extension
+        .is_some_and(|extension| extensions.iter().any(|one| one.eq_ignore_ascii_case(extension)))
+}
+
+/// `None` if it is not a regular file, or is gone already.
+fn named(entry: &DirEntry) -> Option<Named> {
+    let path = entry.path();
+    let metadata = fs::metadata(&path).ok().filter(Metadata::is_file)?;
+    Some(Named { path, metadata })
+}
+
+fn found(folder: &Path, film: Named, subtitles: &[Named]) -> Found {
+    let mut own: Vec<_> = subtitles
+        .iter()
+        .filter_map(|named| Some((language_of(&film.path, &named.path)?, named)))
+        .collect();
+    own.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
+    let relative =
+        |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
+    let modified = |metadata: &Metadata| (metadata.mtime(), metadata.mtime_nsec());
+    let stamps = own
+        .iter()
+        .map(|(_, one)| (relative(&one.path), one.metadata.len(), modified(&one.metadata)));
+    let stamp = Stamp {
+        bytes: film.metadata.len(),
+        modified: modified(&film.metadata),
+        subtitles: stamps.collect(),
+    };
+    let side = own.iter().map(|(language, one)| SideSubtitles {
+        language: language.clone(),
+        path: one.path.clone(),
+    });
+    Found { file: relative(&film.path), subtitles: side.collect(), stamp, path: film.path }
+}
+
+/// The language of the subtitle file `subtitles`, if it belongs to `film`: `film.srt` (unknown) or `film.en.srt`.
+fn language_of(film: &Path, subtitles: &Path) -> Option<String> {
+    let (film, subtitles) = (film.file_stem()?.to_str()?, subtitles.file_stem()?.to_str()?);
+    match subtitles.strip_prefix(film)? {
+        "" => Some("und".to_owned()),
+        rest => rest.strip_prefix('.').filter(|tag| is_language(tag)).map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::tempdir;
+
+    #[test]
+    fn films_are_found_with_their_subtitles() {
+        let folder = tempdir().unwrap();
+        let write = |name: &str| fs::write(folder.path().join(name), name).unwrap();
+        fs::create_dir_all(folder.path().join("series/one")).unwrap();
+        fs::create_dir(folder.path().join(".hidden")).unwrap();
+        for name in [
+            "b.MKV",
+            "b.srt",
+            "b.en.srt",
+            "b.extra.words.srt",
+            "bb.srt",
+            "note.txt",
+            ".a.mkv.part",
+            "c.mkv.part",
+        ] {
+            write(name);
+        }
+        write("series/one/a.ts");
+        write(".hidden/d.mkv");
+        let look = look(folder.path()).unwrap();
+        assert!(look.problems.is_empty(), "{:?}", look.problems);
+        let names: Vec<_> = look.films.iter().map(|one| one.file.as_str()).collect();
+        assert_eq!(names, ["b.MKV", "series/one/a.ts"]);
+        let side = look.films[0].subtitles.iter();
+        let side: Vec<_> = side.map(|one| (one.language.as_str(), one.path.clone())).collect();
+        assert_eq!(
+            side,
+            [("en", folder.path().join("b.en.srt")), ("und", folder.path().join("b.srt"))]
+        );
+    }
+
+    #[test]
+    fn a_new_subtitle_file_changes_the_stamp() {
+        let folder = tempdir().unwrap();
+        fs::write(folder.path().join("a.mkv"), "film").unwrap();
+        let stamp = || look(folder.path()).unwrap().films[0].stamp.clone();
+        let before = stamp();
+        assert_eq!(before, stamp());
+        fs::write(folder.path().join("a.de.srt"), "words").unwrap();
+        assert_ne!(before, stamp());
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_an_error() {
+        assert!(look(Path::new("/not/there")).is_err());
+    }
+}

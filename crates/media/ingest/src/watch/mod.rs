@@ -1,0 +1,351 @@
+//! Watches a folder, and makes a title of each film that appears in it.
+//!
+//! `look.rs` lists the folder, `settle.rs` decides which films are complete, `ledger.rs` remembers the results. This file ingests films as
+//! they are due, some at once. The folder is listed at intervals instead of by notifications, because network filesystems send none.
+//!
+//! A watch can be killed at any time: a title is visible only when it is complete, finished renditions are kept for the next attempt, and a
+//! film whose result was not written yet is ingested again, which finds the title complete.
+
+mod ledger;
+mod look;
+mod settle;
+
+pub use ledger::{FilmResult, results};
+
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use catalog::TitleName;
+
+use crate::ingest::{IngestError, Ingested, Options, Progress, Stop, folder_for, ingest};
+use ledger::Ledger;
+use look::{Found, look};
+use settle::Settling;
+
+/// The lowest priority: encoding takes processor time that nothing else wants, for example a server on the same machine.
+const NICE: i32 = 19;
+/// Time between two looks at the folder; less if films are complete sooner than that.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// Looking takes at most one part of this many of the time, so a slow folder is listed less often.
+const LOOK_PART: u32 = 20;
+
+/// What to watch, and what to do with the films.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    /// The folder to watch.
+    pub folder: PathBuf,
+    /// The library's folders. The first holds the results.
+    pub library: Vec<PathBuf>,
+    /// The folder for new titles, if it is not the one with the most free space.
+    pub into: Option<PathBuf>,
+    /// Options for each title. Subtitle files next to a film are added.
+    pub options: Options,
+    /// A film is complete when it has not changed for this long.
+    pub settle: Duration,
+    /// How many films are ingested at once; at least 1.
+    pub at_once: usize,
+}
+
+/// What happened. Paths of films are below the watched folder.
+#[derive(Debug)]
+pub enum Event {
+    /// A film is a title now.
+    Made {
+        /// The film.
+        file: String,
+        /// Its title.
+        ingested: Box<Ingested>,
+    },
+    /// A film did not become a title.
+    Failed {
+        /// The film.
+        file: String,
+        /// The reason.
+        reason: String,
+        /// When it is tried again. `None`: when it changes.
+        again: Option<Duration>,
+    },
+    /// The folder, a part of it, or the list of results cannot be used at the moment.
+    Problem(String),
+}
+
+/// Why a folder cannot be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// The folder to watch, or the library, cannot be used.
+    #[error("cannot use {path}: {source}")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The folder to watch and the library contain each other.
+    #[error("{0} and the library must not contain each other: watch a folder outside of it")]
+    Inside(PathBuf),
+    /// Another process watches the same folder for the same library.
+    #[error("another fullbore is watching {0} for this library: stop it first")]
+    Busy(PathBuf),
+    /// The list of results cannot be used.
+    #[error(
+        "cannot use the list of results {path}: {source}; if it is damaged, remove it, and every film is looked at again"
+    )]
+    Ledger {
+        /// The list, or the library's folder.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// There is no ffmpeg, or no ffprobe.
+    #[error(transparent)]
+    Tool(IngestError),
+}
+
+/// The state that the threads share.
+struct Shared {
+    ledger: Ledger,
+    settling: Settling,
+    /// Films that are waiting for a thread, or are being ingested.
+    taken: HashSet<String>,
+    /// The reason to end early.
+    fatal: Option<WatchError>,
+}
+
+/// One run of [`watch`].
+struct Watching<'a, R> {
+    watch: &'a Watch,
+    stop: &'a Stop,
+    report: &'a R,
+    began: Instant,
+    shared: Mutex<Shared>,
+}
+
+/// Watches until `stop`, which also ends films that are being ingested; their finished parts are kept. `report` gets what happens, and
+/// `progress` gives a receiver for the progress of each title. The calling thread, and all that it starts, get the lowest priority.
+///
+/// # Errors
+/// [`WatchError`], at the start, or when ffmpeg is missing.
+pub fn watch<P: FnMut(Progress)>(
+    watch: &Watch,
+    stop: &Stop,
+    report: &(impl Fn(Event) + Sync),
+    progress: &(impl Fn(&TitleName) -> P + Sync),
+) -> Result<(), WatchError> {
+    let folder = watch.checked_folder()?;
+    // Threads and programs inherit it. It cannot fail, because lowering the priority needs no rights.
+    let _ = rustix::process::nice(NICE);
+    let first = watch.library.first().cloned().unwrap_or_default();
+    let ledger = Ledger::open(&folder, &first)?;
+    let settling = Settling::new(watch.settle);
+    let shared = Shared { ledger, settling, taken: HashSet::new(), fatal: None };
+    let watching =
+        Watching { watch, stop, report, began: Instant::now(), shared: Mutex::new(shared) };
+    let (due, queue) = mpsc::channel();
+    let queue = Mutex::new(queue);
+    thread::scope(|scope| {
+        for _ in 0..watch.at_once.max(1) {
+            scope.spawn(|| watching.ingest_all(&queue, progress));
+        }
+        watching.look_until_stopped(&folder, due);
+    });
+    let shared = watching.shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    shared.fatal.map_or(Ok(()), Err)
+}
+
+impl Shared {
+    /// Another film that has become, or will become, the title of the film at `index`.
+    fn other_of_its_name(&self, found: &[Found], index: usize) -> Option<String> {
+        let stem = found[index].path.file_stem();
+        let mut same = found.iter().enumerate().filter(|(_, one)| one.path.file_stem() == stem);
+        let other =
+            same.find(|&(other, one)| other < index || other > index && self.ledger.is_done(one));
+        other.map(|(_, one)| one.file.clone())
+    }
+}
+
+impl Watch {
+    /// The folder to watch, without links. Creates the library if its parent exists, as [`ingest`] does.
+    fn checked_folder(&self) -> Result<PathBuf, WatchError> {
+        for library in self.library.iter().filter(|library| !library.is_dir()) {
+            let made = std::fs::create_dir(library);
+            made.map_err(|source| WatchError::Folder { path: library.clone(), source })?;
+        }
+        let full = |path: &Path| {
+            let full = path.canonicalize();
+            full.map_err(|source| WatchError::Folder { path: path.to_owned(), source })
+        };
+        let folder = full(&self.folder)?;
+        for library in &self.library {
+            let library = full(library)?;
+            if folder.starts_with(&library) || library.starts_with(&folder) {
+                return Err(WatchError::Inside(self.folder.clone()));
+            }
+        }
+        Ok(folder)
+    }
+}
+
+impl<R: Fn(Event) + Sync> Watching<'_, R> {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        // Nothing panics while it holds the lock.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Sends each film to `due` once it is complete.
+    fn look_until_stopped(&self, folder: &Path, due: mpsc::Sender<Found>) {
+        let mut problems = Vec::new();
+        loop {
+            let began = Instant::now();
+            let look = look(folder).unwrap_or_else(|error| look::Look {
+                films: Vec::new(),
+                problems: vec![format!("cannot list {}: {error}", folder.display())],
+            });
+            // Each problem is reported once, not at every look.
+            for problem in look.problems.iter().filter(|one| !problems.contains(*one)) {
+                (self.report)(Event::Problem(problem.clone()));
+            }
+            // A part that cannot be read may hold the films that are missing.
+            if look.problems.is_empty() {
+                let kept = self.shared().ledger.keep_failures_of(&look.films);
+                self.report_problem(kept);
+            }
+            problems = look.problems;
+            for found in self.due(look.films) {
+                // There is no receiver only if every thread has ended, which happens after a stop.
+                let _ = due.send(found);
+            }
+            let usual = LOOK_INTERVAL.min(self.watch.settle).max(LOOK_INTERVAL_MIN);
+            if self.stop.wait(usual.max(began.elapsed() * LOOK_PART)) {
+                return;
+            }
+        }
+    }
+
+    /// The films to ingest now. They count as taken.
+    fn due(&self, found: Vec<Found>) -> Vec<Found> {
+        let now = self.now();
+        let mut shared = self.shared();
+        let settled = shared.settling.settled(now, &found);
+        let mut due = Vec::new();
+        for index in settled {
+            let one = &found[index];
+            if shared.taken.contains(&one.file) || shared.ledger.is_done(one) {
+                continue;
+            }
+            shared.taken.insert(one.file.clone());
+            due.push((one.clone(), shared.other_of_its_name(&found, index)));
+        }
+        drop(shared);
+        let (refused, due): (Vec<_>, Vec<_>) =
+            due.into_iter().partition(|(_, same)| same.is_some());
+        for (one, same) in refused {
+            let reason = format!(
+                "{} would become the same title: rename one of them",
+                same.unwrap_or_default()
+            );
+            self.failed(&one, reason, true);
+        }
+        due.into_iter().map(|(one, _)| one).collect()
+    }
+
+    /// Ingests films from the queue until there are no more senders.
+    fn ingest_all<P: FnMut(Progress)>(
+        &self,
+        queue: &Mutex<Receiver<Found>>,
+        progress: &impl Fn(&TitleName) -> P,
+    ) {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(found) = next else { return };
+            if !self.stop.is_stopped() {
+                self.ingest_one(&found, progress);
+            }
+        }
+    }
+
+    fn ingest_one<P: FnMut(Progress)>(&self, found: &Found, progress: &impl Fn(&TitleName) -> P) {
+        let title = match TitleName::of_file(&found.path) {
+            Ok(title) => title,
+            Err(error) => return self.failed(found, error.to_string(), false),
+        };
+        let mut options = self.watch.options.clone();
+        options.subtitles.extend(found.subtitles.iter().cloned());
+        let folder = folder_for(&title, &self.watch.library, self.watch.into.as_deref());
+        let ingested = folder.and_then(|library| {
+            ingest(&found.path, &library, &title, &options, self.stop, progress(&title))
+        });
+        match ingested {
+            Ok(ingested) => self.made(found, ingested),
+            Err(IngestError::Interrupted) => drop(self.shared().taken.remove(&found.file)),
+            Err(error @ IngestError::ToolMissing(_)) => {
+                self.shared().fatal.get_or_insert(WatchError::Tool(error));
+                self.stop.stop();
+            }
+            // The file was removed or renamed: there is nothing to list.
+            Err(_) if !found.path.exists() => drop(self.shared().taken.remove(&found.file)),
+            Err(error) => self.failed(found, error.to_string(), may_pass(&error)),
+        }
+    }
+
+    fn made(&self, found: &Found, ingested: Ingested) {
+        self.add(found, Some(ingested.record.title.clone()), None, false);
+        (self.report)(Event::Made { file: found.file.clone(), ingested: Box::new(ingested) });
+    }
+
+    fn failed(&self, found: &Found, reason: String, is_tried_again: bool) {
+        let is_known = self.shared().ledger.has_reason(found, &reason);
+        let again =
+            is_tried_again.then(|| self.shared().settling.postpone(self.now(), &found.file));
+        self.add(found, None, Some(reason.clone()), is_tried_again);
+        if !is_known {
+            (self.report)(Event::Failed { file: found.file.clone(), reason, again });
+        }
+    }
+
+    fn add(
+        &self,
+        found: &Found,
+        title: Option<String>,
+        reason: Option<String>,
+        is_tried_again: bool,
+    ) {
+        let at = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+        let (file, stamp) = (found.file.clone(), found.stamp.clone());
+        let mut shared = self.shared();
+        let added =
+            shared.ledger.add(FilmResult { file, stamp, title, reason, is_tried_again, at });
+        shared.taken.remove(&found.file);
+        drop(shared);
+        self.report_problem(added);
+    }
+
+    fn report_problem(&self, done: Result<(), WatchError>) {
+        if let Err(error) = done {
+            (self.report)(Event::Problem(error.to_string()));
+        }
+    }
+}
+
+/// Whether the film itself is not the reason, so that the same film may become a title later.
+fn may_pass(error: &IngestError) -> bool {
+    matches!(
+        error,
+        IngestError::Busy(_)
+            | IngestError::DiskFull { .. }
+            | IngestError::Io { .. }
+            | IngestError::Elsewhere(_)
+            | IngestError::Copy(_)
+            | IngestError::Foreign(_)
+    )
+}

@@ -1,0 +1,203 @@
+//! A folder that is watched: its films become titles once they are complete, and failures are listed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::Duration;
+
+use fullbore_ingest::ingest::{Outcome, Stop};
+use fullbore_ingest::watch::{Event, FilmResult, Watch, WatchError, results, watch};
+use tempfile::TempDir;
+
+use crate::judge::judge;
+use crate::library::{Library, options};
+use crate::source::{ffmpeg_is_here, make, plain};
+
+/// Longer than anything here takes, even on a busy machine.
+const LONG: Duration = Duration::from_secs(120);
+
+/// A watched folder and its library.
+struct Place {
+    incoming: TempDir,
+    library: Library,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { incoming: tempfile::tempdir().expect("a temporary folder"), library: Library::new() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.incoming.path().join(name)
+    }
+
+    /// Puts a file there at once, so that it counts as complete even if this process is held up.
+    fn put(&self, name: &str, write: impl FnOnce(&Path)) {
+        let beside = self.path(".unfinished");
+        write(&beside);
+        fs::rename(&beside, self.path(name)).expect("renamed");
+    }
+
+    fn put_film(&self, name: &str, film: &Path) {
+        self.put(name, |path| {
+            fs::copy(film, path).expect("a copy");
+        });
+    }
+
+    fn put_words(&self, name: &str, words: &str) {
+        self.put(name, |path| fs::write(path, words).expect("a file"));
+    }
+
+    fn watch(&self) -> Watch {
+        Watch {
+            folder: self.incoming.path().to_owned(),
+            library: vec![self.library.path().to_owned()],
+            into: None,
+            options: options(),
+            settle: Duration::from_millis(300),
+            at_once: 2,
+        }
+    }
+
+    /// Watches while `work` runs, which gets what happens.
+    fn watched(&self, work: impl FnOnce(&Receiver<Event>)) {
+        let (stop, (events, happened)) = (Stop::default(), mpsc::channel());
+        let events = Mutex::new(events);
+        thread::scope(|scope| {
+            let watching = scope.spawn(|| {
+                let report = |event| drop(events.lock().expect("no panic").send(event));
+                watch(&self.watch(), &stop, &report, &|_| |_| {})
+            });
+            let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&happened)));
+            stop.stop();
+            watching.join().expect("no panic").expect("it watched");
+            worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        });
+    }
+
+    fn results(&self) -> Vec<FilmResult> {
+        results(self.library.path())
+            .expect("results")
+            .into_iter()
+            .flat_map(|(_, films)| films)
+            .collect()
+    }
+}
+
+fn made(happened: &Receiver<Event>) -> (String, Outcome) {
+    match happened.recv_timeout(LONG).expect("something happens") {
+        Event::Made { file, ingested } => {
+            judge(&ingested.folder, &ingested.record);
+            (file, ingested.outcome)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn failed(happened: &Receiver<Event>) -> (String, String, bool) {
+    match happened.recv_timeout(LONG).expect("something happens") {
+        Event::Failed { file, reason, again } => (file, reason, again.is_some()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn films_become_titles_once_and_failures_are_listed() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let (_folder, film) = plain();
+    place.watched(|happened| {
+        fs::create_dir(place.path("series")).expect("a folder");
+        place.put_film("series/one.mp4", &film);
+        assert_eq!(made(happened), ("series/one.mp4".to_owned(), Outcome::Made));
+        place.put_words("note.mkv", "This is no film.");
+        let (file, reason, again) = failed(happened);
+        assert_eq!((file.as_str(), again), ("note.mkv", false));
+        assert!(reason.contains("not a video"), "{reason}");
+        // Another film of the same name must not replace the title.
+        place.put_film("one.mp4", &film);
+        let (file, reason, again) = failed(happened);
+        assert_eq!((file.as_str(), again), ("one.mp4", true));
+        assert!(reason.contains("series/one.mp4 would become the same title"), "{reason}");
+        fs::rename(place.path("one.mp4"), place.path("two.mp4")).expect("renamed");
+        assert_eq!(made(happened), ("two.mp4".to_owned(), Outcome::Made));
+        // Corrected, a film that failed becomes a title.
+        place.put_film("note.mkv", &film);
+        assert_eq!(made(happened), ("note.mkv".to_owned(), Outcome::Made));
+    });
+    let reasons: Vec<_> = place.results().into_iter().filter_map(|one| one.reason).collect();
+    assert!(reasons.is_empty(), "one.mp4 is gone, and note.mkv is a title: {reasons:?}");
+    // A title that was removed stays removed, because its film has not changed; a new film shows that the watch has looked.
+    fs::remove_dir_all(place.library.title("one")).expect("removed");
+    place.watched(|happened| {
+        place.put_film("zebra.mp4", &film);
+        assert_eq!(made(happened).0, "zebra.mp4");
+    });
+    assert!(!place.library.title("one").exists());
+}
+
+#[test]
+fn subtitles_next_to_a_film_belong_to_its_title() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let (_folder, film) = plain();
+    place.put_words("film.de.srt", "1\n00:00:01,000 --> 00:00:02,000\nHallo\n");
+    place.put_film("film.mp4", &film);
+    place.watched(|happened| {
+        assert_eq!(made(happened).0, "film.mp4");
+        let record = place.library.entry("film").record.expect("a record");
+        let languages: Vec<_> =
+            record.subtitles.iter().map(|one| one.language.as_deref()).collect();
+        assert_eq!(languages, [Some("de")]);
+        place.put_words("film.fr.srt", "1\n00:00:01,000 --> 00:00:02,000\nSalut\n");
+        assert_eq!(made(happened), ("film.mp4".to_owned(), Outcome::Replaced));
+    });
+}
+
+#[test]
+fn a_watch_that_is_stopped_while_it_encodes_continues_later() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let place = Place::new();
+    make(
+        "-f lavfi -i testsrc2=size=320x180:rate=15:duration=60 -c:v libx264 -preset ultrafast",
+        &place.path("long.mkv"),
+    );
+    let stop = Stop::default();
+    let first_part = |_: &catalog::TitleName| {
+        let stop = stop.clone();
+        move |progress| {
+            if matches!(progress, fullbore_ingest::ingest::Progress::Making { number: 2, .. }) {
+                stop.stop();
+            }
+        }
+    };
+    watch(&place.watch(), &stop, &|event| panic!("{event:?}"), &first_part).expect("it watched");
+    assert!(place.results().is_empty());
+    assert!(place.library.names().contains(&".ingest-long".to_owned()));
+    place.watched(|happened| assert_eq!(made(happened), ("long.mkv".to_owned(), Outcome::Made)));
+}
+
+#[test]
+fn a_folder_that_cannot_be_watched_is_refused() {
+    let place = Place::new();
+    let refused = |watched: Watch| {
+        watch(&watched, &Stop::default(), &|_| {}, &|_| |_| {}).expect_err("it cannot be watched")
+    };
+    let missing = refused(Watch { folder: "/not/there".into(), ..place.watch() });
+    assert!(matches!(missing, WatchError::Folder { .. }), "{missing}");
+    let inside = place.library.title("in");
+    fs::create_dir(&inside).expect("a folder");
+    let inside = refused(Watch { folder: inside, ..place.watch() });
+    assert!(matches!(inside, WatchError::Inside(_)), "{inside}");
+    let around = Watch { library: vec![place.path("library")], ..place.watch() };
+    assert!(matches!(refused(around), WatchError::Inside(_)));
+    assert!(Path::new(place.incoming.path()).exists());
+}
