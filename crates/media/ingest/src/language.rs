@@ -1,53 +1,16 @@
 //! Converts the language tags of media files: to a BCP 47 tag (RFC 5646), and to a display name.
+//!
+//! Media files have tags of ISO 639-2 in both forms (`ger`, `deu`), BCP 47 tags (`pt-BR`), and sometimes a name in English (`German`).
 
-/// Tags of ISO 639-2 as in media files (bibliographic and terminological), of ISO 639-1, and the English name. BCP 47 uses the shortest.
-/// Languages that are not listed keep their own tag, which is right if there is no shorter one.
-const LANGUAGES: &[(&str, &str, &str, &str)] = &[
-    ("ara", "ara", "ar", "Arabic"),
-    ("bul", "bul", "bg", "Bulgarian"),
-    ("cat", "cat", "ca", "Catalan"),
-    ("chi", "zho", "zh", "Chinese"),
-    ("cze", "ces", "cs", "Czech"),
-    ("dan", "dan", "da", "Danish"),
-    ("dut", "nld", "nl", "Dutch"),
-    ("eng", "eng", "en", "English"),
-    ("est", "est", "et", "Estonian"),
-    ("fin", "fin", "fi", "Finnish"),
-    ("fre", "fra", "fr", "French"),
-    ("ger", "deu", "de", "German"),
-    ("gre", "ell", "el", "Greek"),
-    ("heb", "heb", "he", "Hebrew"),
-    ("hin", "hin", "hi", "Hindi"),
-    ("hrv", "hrv", "hr", "Croatian"),
-    ("hun", "hun", "hu", "Hungarian"),
-    ("ice", "isl", "is", "Icelandic"),
-    ("ind", "ind", "id", "Indonesian"),
-    ("gle", "gle", "ga", "Irish"),
-    ("ita", "ita", "it", "Italian"),
-    ("jpn", "jpn", "ja", "Japanese"),
-    ("kor", "kor", "ko", "Korean"),
-    ("lav", "lav", "lv", "Latvian"),
-    ("lit", "lit", "lt", "Lithuanian"),
-    ("nor", "nor", "no", "Norwegian"),
-    ("per", "fas", "fa", "Persian"),
-    ("pol", "pol", "pl", "Polish"),
-    ("por", "por", "pt", "Portuguese"),
-    ("rum", "ron", "ro", "Romanian"),
-    ("rus", "rus", "ru", "Russian"),
-    ("slo", "slk", "sk", "Slovak"),
-    ("slv", "slv", "sl", "Slovenian"),
-    ("spa", "spa", "es", "Spanish"),
-    ("srp", "srp", "sr", "Serbian"),
-    ("swe", "swe", "sv", "Swedish"),
-    ("tha", "tha", "th", "Thai"),
-    ("tur", "tur", "tr", "Turkish"),
-    ("ukr", "ukr", "uk", "Ukrainian"),
-    ("vie", "vie", "vi", "Vietnamese"),
-    ("wel", "cym", "cy", "Welsh"),
-];
+mod iso_639;
+
+use iso_639::{LANGUAGES, Language, REPLACED};
 
 /// The tag of an unknown language (ISO 639-2).
 const UNKNOWN: &str = "und";
+
+/// The longest subtag (RFC 5646 section 2.1).
+const SUBTAG_LETTERS_MAX: usize = 8;
 
 /// Whether `tag` is a BCP 47 tag, or an ISO 639 tag as in media files. `und` counts: it means that the language is unknown.
 pub fn is_language(tag: &str) -> bool {
@@ -65,26 +28,47 @@ fn parts(tag: &str) -> Option<(String, &str)> {
     is_tag.then_some((primary, rest))
 }
 
-/// `tag` in the form of BCP 47; `None` if it is not a tag, or means that the language is unknown.
+/// `tag` in the form of BCP 47, with the shortest code of its language; `None` if it is not a tag, or means that the language is unknown.
 ///
 /// The result has only letters, digits and hyphens, so it is safe in a file name, a playlist and a manifest.
 pub(crate) fn bcp47(tag: &str) -> Option<String> {
     let (primary, rest) = parts(tag).filter(|(primary, _)| primary != UNKNOWN)?;
-    let shortest = LANGUAGES
-        .iter()
-        .find(|(old, new, _, _)| *old == primary || *new == primary)
-        .map_or(primary.as_str(), |(_, _, short, _)| short);
-    let rest = rest.replace('_', "-");
-    Some(if rest.is_empty() { shortest.to_owned() } else { format!("{shortest}-{rest}") })
+    let replaced = REPLACED.iter().find(|(old, _)| *old == primary).map(|(_, new)| *new);
+    let known = LANGUAGES.iter().find(|one| is_for(one, &primary)).map(|one| one.two);
+    let shortest = replaced.or(known).unwrap_or(&primary);
+    let subtags: Vec<_> = rest.split(['-', '_']).filter(|subtag| !subtag.is_empty()).collect();
+    if subtags.iter().any(|subtag| subtag.len() > SUBTAG_LETTERS_MAX) {
+        return Some(shortest.to_owned());
+    }
+    Some(
+        subtags
+            .into_iter()
+            .fold(shortest.to_owned(), |tag, subtag| format!("{tag}-{}", cased(subtag))),
+    )
+}
+
+fn is_for(language: &Language, primary: &str) -> bool {
+    let Language { two, terminological, bibliographic, name } = *language;
+    [two, terminological, bibliographic].contains(&primary) || name.eq_ignore_ascii_case(primary)
+}
+
+/// A subtag in the letters that RFC 5646 section 2.1.1 recommends: scripts like `Hant`, regions like `BR`, others small.
+fn cased(subtag: &str) -> String {
+    match subtag.len() {
+        2 => subtag.to_ascii_uppercase(),
+        4 if subtag.bytes().all(|byte| byte.is_ascii_alphabetic()) => {
+            subtag[..1].to_ascii_uppercase() + &subtag[1..].to_ascii_lowercase()
+        }
+        _ => subtag.to_ascii_lowercase(),
+    }
 }
 
 /// The name of a language, by a tag that [`bcp47`] returned.
 pub(crate) fn name(tag: &str) -> String {
     let primary = tag.split('-').next().unwrap_or(tag);
-    let known = LANGUAGES.iter().find(|(_, _, short, _)| *short == primary);
-    match known {
-        Some((_, _, _, name)) if primary == tag => (*name).to_owned(),
-        Some((_, _, _, name)) => format!("{name} ({tag})"),
+    match LANGUAGES.iter().find(|one| one.two == primary) {
+        Some(known) if primary == tag => known.name.to_owned(),
+        Some(known) => format!("{} ({tag})", known.name),
         None => tag.to_owned(),
     }
 }
@@ -101,6 +85,26 @@ mod tests {
             ("deu", Some("de")),
             ("DE", Some("de")),
             ("pt_BR", Some("pt-BR")),
+            ("por-br", Some("pt-BR")),
+            ("zh-hant", Some("zh-Hant")),
+            ("ZH-HANT-tw", Some("zh-Hant-TW")),
+            ("es-419", Some("es-419")),
+            ("en-", Some("en")),
+            ("en--GB", Some("en-GB")),
+            ("en-abcdefghi", Some("en")),
+            ("tam", Some("ta")),
+            ("may", Some("ms")),
+            ("msa", Some("ms")),
+            ("baq", Some("eu")),
+            ("eus", Some("eu")),
+            ("nob", Some("nb")),
+            ("tib", Some("bo")),
+            ("hbs", Some("sh")),
+            ("scr", Some("hr")),
+            ("iw", Some("he")),
+            ("German", Some("de")),
+            ("mul", Some("mul")),
+            ("zxx", Some("zxx")),
             ("gsw", Some("gsw")),
             ("und", None),
             ("", None),
@@ -110,6 +114,23 @@ mod tests {
         ] {
             assert_eq!(bcp47(tag).as_deref(), expected, "{tag}");
             assert_eq!(is_language(tag), expected.is_some() || tag == UNKNOWN, "{tag}");
+        }
+    }
+
+    #[test]
+    fn every_code_of_a_language_gives_its_two_letters() {
+        let twos: Vec<_> = LANGUAGES.iter().map(|one| one.two).collect();
+        assert!(twos.is_sorted_by(|a, b| a < b), "sorted, and each once");
+        for one in &LANGUAGES {
+            for tag in [one.two, one.terminological, one.bibliographic] {
+                assert_eq!(bcp47(tag).as_deref(), Some(one.two), "{tag}");
+            }
+            assert_eq!(name(one.two), one.name);
+        }
+        let both = LANGUAGES.iter().filter(|one| one.terminological != one.bibliographic).count();
+        assert_eq!(both, 20, "ISO 639-2 has 20 languages with two codes");
+        for (old, new) in REPLACED {
+            assert_eq!((bcp47(old).as_deref(), twos.contains(&new)), (Some(new), true));
         }
     }
 

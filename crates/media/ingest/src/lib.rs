@@ -18,6 +18,7 @@ mod language;
 mod mp4;
 mod probe;
 pub mod promote;
+mod role;
 pub mod sample;
 mod shown;
 pub mod watch;

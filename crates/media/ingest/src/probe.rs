@@ -2,6 +2,7 @@
 //!
 //! Only data that affects the packaging of a film is kept. Decoding shows whether the file is complete, not this.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
 use std::fs::File;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 
 use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
 use crate::ingest::{Stop, words};
+use crate::role::{Medium, Role, roles};
 use crate::{formats, language};
 
 /// A media file.
@@ -63,7 +65,6 @@ pub(crate) struct Audio {
 pub(crate) struct Text {
     pub(crate) index: u32,
     pub(crate) label: Label,
-    pub(crate) is_forced: bool,
 }
 
 /// The properties that distinguish a stream from others of its kind.
@@ -71,8 +72,11 @@ pub(crate) struct Text {
 pub(crate) struct Label {
     /// BCP 47.
     pub(crate) language: Option<String>,
+    /// At most [`TITLE_LETTERS_MAX`] letters.
     pub(crate) title: Option<String>,
     pub(crate) is_default: bool,
+    /// Its purposes, each once; usually none.
+    pub(crate) roles: Vec<Role>,
 }
 
 /// Frames per second, as a fraction.
@@ -101,6 +105,9 @@ pub(crate) enum ProbeError {
     Unreadable(String),
     Fault(Fault),
 }
+
+/// The longest title of a stream that is kept. Players show it in a menu.
+const TITLE_LETTERS_MAX: usize = 200;
 
 /// The answer for a film of a hundred streams has some hundred kilobytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
@@ -188,22 +195,14 @@ struct Stream {
     channels: Option<u32>,
     duration: Option<String>,
     start_time: Option<String>,
+    nb_frames: Option<String>,
+    /// Flags by name; newer versions of ffmpeg know more of them.
     #[serde(default)]
-    disposition: Disposition,
+    disposition: HashMap<String, u8>,
     #[serde(default)]
     tags: Tags,
     #[serde(default)]
     side_data_list: Vec<SideData>,
-}
-
-#[derive(Default, Deserialize)]
-struct Disposition {
-    #[serde(default)]
-    default: u8,
-    #[serde(default)]
-    forced: u8,
-    #[serde(default)]
-    attached_pic: u8,
 }
 
 #[derive(Default, Deserialize)]
@@ -219,6 +218,10 @@ struct Tags {
 struct SideData {
     rotation: Option<f64>,
 }
+
+/// Codecs of still pictures. A film in one of them is a row of these.
+const PICTURE_CODECS: [&str; 8] =
+    ["png", "mjpeg", "bmp", "gif", "webp", "tiff", "jpeg2000", "jpegxl"];
 
 /// Codecs of text subtitles; others are pictures.
 const TEXT_CODECS: [&str; 7] = ["subrip", "srt", "ass", "ssa", "mov_text", "webvtt", "text"];
@@ -237,31 +240,49 @@ impl Probed {
             left_out: Vec::new(),
         };
         let begins_seconds = self.format.start_time.as_deref().map_or(0.0, time);
-        for stream in self.streams {
-            source.add(&stream, begins_seconds);
+        let film = self.film();
+        for stream in &self.streams {
+            source.add(stream, film, begins_seconds);
         }
         source
+    }
+
+    /// The index of the stream of pictures that is the film: never a still picture in front of one, else one that is marked as default, else
+    /// the longest, else the first. A still picture next to nothing but sound is its cover, and no film.
+    fn film(&self) -> Option<u32> {
+        let has_sound = self.streams.iter().any(|one| one.codec_type.as_deref() == Some("audio"));
+        let videos =
+            self.streams.iter().filter(|stream| stream.is_video() && !stream.is("attached_pic"));
+        let candidates = videos.filter(|stream| !(has_sound && stream.is_still_picture()));
+        let all_seconds = self.format.duration.as_deref().and_then(positive).unwrap_or(0.0);
+        let seconds = |stream: &Stream| stream.seconds().unwrap_or(all_seconds);
+        let by_merit = |a: &&Stream, b: &&Stream| {
+            let flags = |one: &Stream| (one.is_still(), one.may_be_still(), !one.is("default"));
+            flags(a).cmp(&flags(b)).then(seconds(b).total_cmp(&seconds(a)))
+        };
+        candidates.min_by(by_merit).map(|stream| stream.index)
     }
 }
 
 impl Source {
-    fn add(&mut self, stream: &Stream, begins_seconds: f64) {
+    fn add(&mut self, stream: &Stream, film: Option<u32>, begins_seconds: f64) {
         let codec = stream.codec_name.clone().unwrap_or_else(|| "unknown".into());
         match stream.codec_type.as_deref() {
-            Some("video") if stream.disposition.attached_pic != 0 => {} // a cover
-            Some("video") => match (stream.video(begins_seconds), &self.video) {
-                (Some(video), None) => self.video = Some(video),
-                _ => self.left_out.push(format!("video stream {} ({codec})", stream.index)),
-            },
+            Some("video") if stream.is("attached_pic") => {} // a cover
+            Some("video") if film == Some(stream.index) => {
+                self.video = stream.video(begins_seconds)
+            }
+            Some("video") => {
+                let still = if stream.is_still() { ": a still picture" } else { "" };
+                self.left_out.push(format!("video stream {} ({codec}{still})", stream.index));
+            }
             Some("audio") => match stream.audio(begins_seconds) {
                 Some(audio) => self.audio.push(audio),
                 None => self.left_out.push(format!("audio stream {} ({codec})", stream.index)),
             },
-            Some("subtitle") if TEXT_CODECS.contains(&codec.as_str()) => self.text.push(Text {
-                index: stream.index,
-                label: stream.label(),
-                is_forced: stream.disposition.forced != 0,
-            }),
+            Some("subtitle") if TEXT_CODECS.contains(&codec.as_str()) => {
+                self.text.push(Text { index: stream.index, label: stream.label(Medium::Text) })
+            }
             Some("subtitle") => {
                 let index = stream.index;
                 self.left_out
@@ -273,6 +294,39 @@ impl Source {
 }
 
 impl Stream {
+    fn is(&self, disposition: &str) -> bool {
+        self.disposition.get(disposition).is_some_and(|&flag| flag != 0)
+    }
+
+    /// Whether it has pictures of a known size.
+    fn is_video(&self) -> bool {
+        self.codec_type.as_deref() == Some("video") && self.video(0.0).is_some()
+    }
+
+    /// Whether it is only one frame, as far as the container says.
+    fn is_still(&self) -> bool {
+        if let Some(count) = self.nb_frames.as_deref() {
+            return count == "1";
+        }
+        // Matroska states times but no count. Its times are rounded, so a single frame may last a bit longer than the rate says.
+        let rate = self.avg_frame_rate.as_deref().and_then(|text| fraction(text, '/'));
+        let frames = |(frames, seconds)| f64::from(frames) / f64::from(seconds);
+        self.seconds().zip(rate).is_some_and(|(seconds, rate)| seconds * frames(rate) < 2.0)
+    }
+
+    /// Whether it could be a still picture: nothing says how many frames it has, and the one may be shown late.
+    fn may_be_still(&self) -> bool {
+        self.has_picture_codec() && self.nb_frames.is_none()
+    }
+
+    fn is_still_picture(&self) -> bool {
+        self.has_picture_codec() && self.is_still()
+    }
+
+    fn has_picture_codec(&self) -> bool {
+        self.codec_name.as_deref().is_some_and(|codec| PICTURE_CODECS.contains(&codec))
+    }
+
     fn video(&self, begins_seconds: f64) -> Option<Video> {
         let (stored_width, stored_height) = (self.width?, self.height?);
         if stored_width == 0 || stored_height == 0 {
@@ -304,17 +358,21 @@ impl Stream {
             index: self.index,
             codec: self.codec_name.clone()?,
             channels: self.channels.filter(|&channels| channels > 0)?,
-            label: self.label(),
+            label: self.label(Medium::Sound),
             late_seconds: self.late_seconds(begins_seconds),
             seconds: self.seconds(),
         })
     }
 
-    fn label(&self) -> Label {
+    fn label(&self, medium: Medium) -> Label {
+        let title = self.tags.title.as_deref().filter(|title| !title.trim().is_empty());
+        let title: Option<String> =
+            title.map(|title| title.chars().take(TITLE_LETTERS_MAX).collect());
         Label {
             language: self.tags.language.as_deref().and_then(language::bcp47),
-            title: self.tags.title.clone().filter(|title| !title.trim().is_empty()),
-            is_default: self.disposition.default != 0,
+            roles: roles(medium, |flag| self.is(flag), title.as_deref()),
+            title,
+            is_default: self.is("default"),
         }
     }
 

@@ -4,9 +4,13 @@ use std::fmt::Write;
 
 use super::made::{Made, Picture, Sound, Subtitles};
 use crate::mp4::Track;
+use crate::role::{Medium, Role};
 
 /// Schemes of roles (section 5.8.5.5), and of channels in the arrangements of ISO/IEC 23091-3.
 const ROLE: &str = "urn:mpeg:dash:role:2011";
+/// The scheme for people with impairments (ETSI TS 103 285 section 7.1.2 and DASH-IF IOP 4.3): 1 is for those who see badly, 2 for those who
+/// hear badly.
+const AUDIO_PURPOSE: &str = "urn:tva:metadata:cs:AudioPurposeCS:2007";
 const CHANNELS: &str = "urn:mpeg:dash:23003:3:audio_channel_configuration:2011";
 const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
@@ -60,12 +64,11 @@ fn pictures(all: &[Picture], folder: &str) -> String {
 }
 
 fn sound(one: &Sound, id: usize, folder: &str) -> String {
-    let role = if one.is_default { "main" } else { "alternate" };
     let mut text = format!(
         "<AdaptationSet id=\"{id}\" contentType=\"audio\" mimeType=\"audio/mp4\"{} \
          subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\">\n{}",
         language(one.language.as_deref()),
-        described(role, &one.name)
+        described(&one.name, Medium::Sound, &one.roles, &sound_roles(one))
     );
     let channels = format!(
         "<AudioChannelConfiguration schemeIdUri=\"{CHANNELS}\" value=\"{}\"/>\n",
@@ -86,14 +89,39 @@ fn channel_configuration(channels: u32) -> u32 {
     }
 }
 
+/// The values of Role for a sound (ISO/IEC 23009-1 section 5.8.5.5). The scheme has none for the original language.
+fn sound_roles(one: &Sound) -> Vec<&'static str> {
+    let own = one.roles.iter().filter_map(|role| match role {
+        Role::Commentary => Some("commentary"),
+        Role::AudioDescription => Some("description"),
+        Role::HardOfHearing => Some("enhanced-audio-intelligibility"),
+        Role::Dub => Some("dub"),
+        Role::Karaoke | Role::Lyrics => Some("karaoke"),
+        Role::Original | Role::Forced => None,
+    });
+    [if one.is_default { "main" } else { "alternate" }].into_iter().chain(own).collect()
+}
+
+/// The values of Role for subtitles. dash.js takes the kind from the first.
+fn text_roles(one: &Subtitles) -> Vec<&'static str> {
+    let has = |role| one.roles.contains(&role);
+    let kind = match () {
+        () if one.is_forced() => "forced-subtitle",
+        () if has(Role::HardOfHearing) => "caption",
+        () => "subtitle",
+    };
+    let commentary = has(Role::Commentary).then_some("commentary");
+    let songs = (has(Role::Karaoke) || has(Role::Lyrics)).then_some("karaoke");
+    [kind].into_iter().chain(commentary).chain(songs).collect()
+}
+
 fn subtitles(one: &Subtitles, id: usize, folder: &str) -> String {
-    let role = if one.is_forced { "forced-subtitle" } else { "subtitle" };
     format!(
         "<AdaptationSet id=\"{id}\" contentType=\"text\" mimeType=\"text/vtt\"{}>\n{}\
          <Representation id=\"text-{id}\" bandwidth=\"256\">\n<BaseURL>{folder}/{}</BaseURL>\n\
          </Representation>\n</AdaptationSet>\n",
         language(one.language.as_deref()),
-        described(role, &one.name),
+        described(&one.name, Medium::Text, &one.roles, &text_roles(one)),
         one.file
     )
 }
@@ -102,11 +130,24 @@ fn language(language: Option<&str>) -> String {
     language.map_or_else(String::new, |language| format!(" lang=\"{language}\""))
 }
 
-/// In the order of the standard's schema.
-fn described(role: &str, name: &str) -> String {
+/// A label, the purpose for people with impairments, and the roles, in the order of the standard's schema.
+fn described(name: &str, medium: Medium, own: &[Role], roles: &[&str]) -> String {
     // XML cannot contain control characters at all (XML 1.0 section 2.2).
     let label = escape::xml::escape_text(&name.replace(char::is_control, ""));
-    format!("<Label>{label}</Label>\n<Role schemeIdUri=\"{ROLE}\" value=\"{role}\"/>\n")
+    let mut text = format!("<Label>{label}</Label>\n");
+    let purposes = own.iter().filter_map(|role| match (role, medium) {
+        (Role::AudioDescription, _) => Some(1),
+        (Role::HardOfHearing, _) => Some(2),
+        _ => None,
+    });
+    for purpose in purposes {
+        let _ =
+            writeln!(text, "<Accessibility schemeIdUri=\"{AUDIO_PURPOSE}\" value=\"{purpose}\"/>");
+    }
+    for role in roles {
+        let _ = writeln!(text, "<Role schemeIdUri=\"{ROLE}\" value=\"{role}\"/>");
+    }
+    text
 }
 
 fn representation(

@@ -11,8 +11,10 @@ use super::made::{Made, Picture, Sound};
 use super::progress::{Meter, Progress};
 use super::publish::sync;
 use super::work::{FINISHED, Work};
-use super::{Ingest, name_of, unlike};
+use super::{Ingest, track_name};
 use crate::mp4::Track;
+use crate::probe::Label;
+use crate::role::{Medium, Role};
 
 /// A film may be shorter than stated by this much, or by this share: containers round, and the last frame may end early or late.
 const SHORT_SECONDS: f64 = 1.0;
@@ -167,20 +169,35 @@ impl Made {
             }
             Kind::Audio { label, channels } => {
                 let others = self.audio.iter().map(|one| one.name.as_str());
-                let name = unlike(others, name_of(&label, "Audio"));
-                let (language, is_default) = (label.language, label.is_default);
+                let name = track_name::distinct(others, Medium::Sound, &label);
+                let Label { language, is_default, roles, .. } = label;
                 let file = job.file;
-                self.audio.push(Sound { file, place, language, name, is_default, channels, track });
+                let sound =
+                    Sound { file, place, language, name, roles, is_default, channels, track };
+                self.audio.push(sound);
             }
         }
         Ok(())
     }
 
-    /// Makes exactly one sound the default: the first that the source marks as default, else the first.
+    /// Makes exactly one sound the default: the first that the source marks as default, else the first. Commentary is not the default,
+    /// and neither is sound for people with impairments, unless there is nothing else.
     fn choose_default(&mut self) {
-        let chosen = self.audio.iter().position(|one| one.is_default).unwrap_or(0);
+        let rank = |one: &Sound| (special(one), !one.is_default);
+        let ranks = self.audio.iter().map(rank).enumerate();
+        let chosen = ranks.min_by_key(|&(index, rank)| (rank, index)).map(|(index, _)| index);
         for (index, one) in self.audio.iter_mut().enumerate() {
-            one.is_default = index == chosen;
+            one.is_default = Some(index) == chosen;
         }
+    }
+}
+
+/// How far a sound is from what most viewers want.
+fn special(sound: &Sound) -> u8 {
+    let has = |role| sound.roles.contains(&role);
+    if has(Role::Commentary) {
+        2
+    } else {
+        u8::from([Role::AudioDescription, Role::HardOfHearing, Role::Karaoke].into_iter().any(has))
     }
 }

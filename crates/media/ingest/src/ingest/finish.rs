@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
 use super::{Ingest, Ingested, Outcome, RunLimits, dash, hls, jobs, pictures, subtitles};
+use crate::role::Role;
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
@@ -197,6 +198,7 @@ fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
         codec: one.track.codec.clone(),
         language: one.language.clone(),
         name: one.name.clone(),
+        roles: words_of(&one.roles),
         is_default: one.is_default,
         channels: one.channels,
         bits_per_second: one.track.bits_per_second(),
@@ -207,12 +209,17 @@ fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
     made.audio.iter().map(record).collect()
 }
 
+fn words_of(roles: &[Role]) -> Vec<String> {
+    roles.iter().map(|role| role.word().to_owned()).collect()
+}
+
 fn subtitle_records(made: &Made, folder: &str) -> Vec<SubtitleRecord> {
     let record = |one: &super::made::Subtitles| SubtitleRecord {
         file: format!("{folder}/{}", one.file),
         language: one.language.clone(),
         name: one.name.clone(),
-        is_forced: one.is_forced,
+        is_forced: one.is_forced(),
+        roles: words_of(&one.roles),
     };
     made.subtitles.iter().map(record).collect()
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::made::{Made, Picture, Sound, Subtitles, beside};
 use crate::mp4::Track;
+use crate::role::{Medium, Role};
 
 /// Version 7 has everything used here: byte ranges, maps and independent segments.
 const VERSION: u32 = 7;
@@ -87,11 +88,14 @@ fn independence(is_independent: bool) -> &'static str {
 pub(super) fn master(made: &Made, folder: &str) -> String {
     let independence = independence(made.tracks().all(|(_, track)| track.is_independent));
     let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n{independence}\n");
-    for one in &made.audio {
-        text.push_str(&sound(one, folder));
+    let keys =
+        made.audio.iter().map(|one| (one.language.as_deref(), &one.roles[..], one.is_default));
+    for (one, may_choose) in made.audio.iter().zip(autoselected(&keys.collect::<Vec<_>>())) {
+        text.push_str(&sound(one, folder, may_choose));
     }
-    for one in &made.subtitles {
-        text.push_str(&subtitles(one, folder));
+    let keys = made.subtitles.iter().map(|one| (one.language.as_deref(), &one.roles[..], false));
+    for (one, may_choose) in made.subtitles.iter().zip(autoselected(&keys.collect::<Vec<_>>())) {
+        text.push_str(&subtitles(one, folder, may_choose));
     }
     text.push('\n');
     for one in &made.video {
@@ -104,27 +108,70 @@ pub(super) fn master(made: &Made, folder: &str) -> String {
     text
 }
 
-fn sound(one: &Sound, folder: &str) -> String {
+/// For each track of a group, given by its language, its roles and whether it is the default: whether players may choose it by themselves,
+/// for the viewer's languages and needs. That is one track for each language and purpose (section 4.3.4.1.1), and none that is for viewers
+/// who ask for it, such as commentary.
+fn autoselected(tracks: &[(Option<&str>, &[Role], bool)]) -> Vec<bool> {
+    let on_request = [Role::Commentary, Role::Lyrics, Role::Karaoke];
+    let is_chosen = |(index, &(language, roles, is_default)): (usize, &(_, &[Role], bool))| {
+        let mut others = tracks.iter().enumerate().filter(|&(at, _)| at != index);
+        let has_rival = others
+            .any(|(at, other)| (other.0, other.1) == (language, roles) && (other.2 || at < index));
+        let is_on_request = roles.iter().any(|role| on_request.contains(role));
+        is_default || !has_rival && !is_on_request
+    };
+    tracks.iter().enumerate().map(is_chosen).collect()
+}
+
+/// The attribute CHARACTERISTICS (section 4.3.4.1) with the tags of Apple's authoring specification and media characteristics; empty for a
+/// track without any.
+fn characteristics(roles: &[Role], medium: Medium) -> String {
+    let tags = roles.iter().filter_map(|role| match (role, medium) {
+        (Role::Commentary, _) => Some("public.auxiliary-content"),
+        (Role::AudioDescription, _) => Some("public.accessibility.describes-video"),
+        (Role::HardOfHearing, Medium::Sound) => {
+            Some("public.accessibility.enhances-speech-intelligibility")
+        }
+        (Role::HardOfHearing, Medium::Text) => Some(
+            "public.accessibility.transcribes-spoken-dialog,public.accessibility.describes-music-and-sound",
+        ),
+        (Role::Dub, _) => Some("public.translation.dubbed"),
+        (Role::Original, _) => Some("public.original-content"),
+        (Role::Forced | Role::Lyrics | Role::Karaoke, _) => None,
+    });
+    let tags: Vec<_> = tags.collect();
+    if tags.is_empty() { String::new() } else { format!(",CHARACTERISTICS=\"{}\"", tags.join(",")) }
+}
+
+fn yes_or_no(is_so: bool) -> &'static str {
+    if is_so { "YES" } else { "NO" }
+}
+
+fn sound(one: &Sound, folder: &str, may_choose: bool) -> String {
     let mut text = format!("#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"audio\",{}", named(&one.name));
     push_language(&mut text, one.language.as_deref());
-    let is_default = if one.is_default { "YES" } else { "NO" };
     let _ = writeln!(
         text,
-        ",DEFAULT={is_default},AUTOSELECT=YES,CHANNELS=\"{}\",URI=\"{folder}/{}\"",
+        ",DEFAULT={},AUTOSELECT={}{},CHANNELS=\"{}\",URI=\"{folder}/{}\"",
+        yes_or_no(one.is_default),
+        yes_or_no(may_choose),
+        characteristics(&one.roles, Medium::Sound),
         one.channels,
         beside(&one.file, "m3u8")
     );
     text
 }
 
-fn subtitles(one: &Subtitles, folder: &str) -> String {
+fn subtitles(one: &Subtitles, folder: &str, may_choose: bool) -> String {
     let mut text =
         format!("#EXT-X-MEDIA:TYPE=SUBTITLES,GROUP-ID=\"subtitles\",{}", named(&one.name));
     push_language(&mut text, one.language.as_deref());
-    let forced = if one.is_forced { "YES" } else { "NO" };
     let _ = writeln!(
         text,
-        ",DEFAULT=NO,AUTOSELECT=YES,FORCED={forced},URI=\"{folder}/{}\"",
+        ",DEFAULT=NO,AUTOSELECT={},FORCED={}{},URI=\"{folder}/{}\"",
+        yes_or_no(may_choose),
+        yes_or_no(one.is_forced()),
+        characteristics(&one.roles, Medium::Text),
         beside(&one.file, "m3u8")
     );
     text
@@ -136,14 +183,18 @@ fn push_language(text: &mut String, language: Option<&str>) {
     }
 }
 
-/// A quoted string cannot contain quotes or line ends (section 4.2).
 fn named(name: &str) -> String {
+    format!("NAME=\"{}\"", plain(name))
+}
+
+/// A name as playlists have it: a quoted string cannot contain quotes or line ends (section 4.2).
+pub(super) fn plain(name: &str) -> String {
     let plain = |letter: char| match letter {
         '"' => '\'',
         letter if letter.is_control() => ' ',
         letter => letter,
     };
-    format!("NAME=\"{}\"", name.chars().map(plain).collect::<String>())
+    name.chars().map(plain).collect()
 }
 
 fn variant(made: &Made, one: &Picture, folder: &str) -> String {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::mp4::Track;
 use crate::probe::FrameRate;
+use crate::role::Role;
 
 /// The parts of a title that its manifests describe. Its files are in one folder.
 #[derive(Default)]
@@ -34,6 +35,7 @@ pub(super) struct Sound {
     pub(super) language: Option<String>,
     /// Unique among the sounds.
     pub(super) name: String,
+    pub(super) roles: Vec<Role>,
     pub(super) is_default: bool,
     pub(super) channels: u32,
     pub(super) track: Track,
@@ -44,7 +46,13 @@ pub(super) struct Subtitles {
     pub(super) language: Option<String>,
     /// Unique among the subtitles.
     pub(super) name: String,
-    pub(super) is_forced: bool,
+    pub(super) roles: Vec<Role>,
+}
+
+impl Subtitles {
+    pub(super) fn is_forced(&self) -> bool {
+        self.roles.contains(&Role::Forced)
+    }
 }
 
 impl Made {

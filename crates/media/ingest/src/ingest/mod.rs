@@ -24,6 +24,7 @@ mod progress;
 mod publish;
 mod stop;
 mod subtitles;
+mod track_name;
 mod work;
 
 pub use crate::confined::{Bound, Bounds, lacking};
@@ -49,7 +50,7 @@ use jobs::Tools;
 use work::Work;
 
 /// Part of every key. Increment it when the same source and options give another result.
-const FORM: &str = "1";
+const FORM: &str = "2";
 
 /// A copied picture may begin this much after its sound: players bridge such a gap.
 const COPIED_LATE_SECONDS: f64 = 0.5;
@@ -243,20 +244,4 @@ impl Ingest<'_> {
             error => error,
         }
     }
-}
-
-/// A recognisable name for a stream.
-fn name_of(label: &crate::probe::Label, otherwise: &str) -> String {
-    let language = label.language.as_deref().map(crate::language::name);
-    label.title.clone().or(language).unwrap_or_else(|| otherwise.to_owned())
-}
-
-/// `wanted`, with a number if one of `others` already has that name.
-fn unlike<'o>(others: impl Iterator<Item = &'o str> + Clone, wanted: String) -> String {
-    let taken = |name: &str| others.clone().any(|other| other == name);
-    if !taken(&wanted) {
-        return wanted;
-    }
-    let numbered = (2..).map(|number| format!("{wanted} {number}"));
-    numbered.into_iter().find(|name| !taken(name)).unwrap_or(wanted)
 }

@@ -11,6 +11,7 @@ use super::ffmpeg::{Run, RunLimits};
 use super::jobs::words;
 use super::made::{Made, Subtitles};
 use crate::probe::Label;
+use crate::role::Medium;
 use crate::{formats, language};
 
 /// Writes the subtitles of the source, then those of additional files, into `folder`, and adds them to `made`. Empty streams are left out,
@@ -24,7 +25,7 @@ pub(super) fn write(
     let all = &mut made.subtitles;
     let target = Target { folder, limits };
     for text in &ingest.source.text {
-        let one = named(all, &text.label, text.is_forced);
+        let one = named(all, &text.label);
         match target.convert(&ingest.film, formats::film(), text.index, &one.file) {
             Ok(true) => all.push(one),
             Ok(false) => {}
@@ -36,7 +37,7 @@ pub(super) fn write(
     }
     for (side, file) in ingest.options.subtitles.iter().zip(&ingest.side) {
         let label = Label { language: language::bcp47(&side.language), ..Label::default() };
-        let one = named(all, &label, false);
+        let one = named(all, &label);
         target.convert_side(file, &side.path, &one.file)?;
         all.push(one);
     }
@@ -54,15 +55,14 @@ pub(super) fn check(
     sides.try_for_each(|(side, file)| target.convert_side(file, &side.path, "side.vtt"))
 }
 
-fn named(others: &[Subtitles], label: &Label, is_forced: bool) -> Subtitles {
+fn named(others: &[Subtitles], label: &Label) -> Subtitles {
     let number = others.len() + 1;
     let tag = label.language.as_deref().unwrap_or("und");
-    let name = super::unlike(
-        others.iter().map(|one| one.name.as_str()),
-        super::name_of(label, "Subtitles"),
-    );
+    let others = others.iter().map(|one| one.name.as_str());
+    let name = super::track_name::distinct(others, Medium::Text, label);
     let file = format!("subtitles-{number}-{tag}.vtt");
-    Subtitles { file, language: label.language.clone(), name, is_forced }
+    let (language, roles) = (label.language.clone(), label.roles.clone());
+    Subtitles { file, language, name, roles }
 }
 
 /// The folder for subtitles, and the limits of ffmpeg.

@@ -300,7 +300,7 @@ const FORMS: &[Form] = &[
         "AdaptationSet",
         &["mimeType"],
         &["id", "contentType", "lang", "subsegmentAlignment", "subsegmentStartsWithSAP"],
-        &["Label", "Role", "Representation"],
+        &["Label", "Accessibility", "Role", "Representation"],
     ),
     (
         "Representation",
@@ -311,6 +311,7 @@ const FORMS: &[Form] = &[
     ("SegmentBase", &["indexRange"], &["timescale", "indexRangeExact"], &["Initialization"]),
     ("Initialization", &["range"], &[], &[]),
     ("Role", &["schemeIdUri", "value"], &[], &[]),
+    ("Accessibility", &["schemeIdUri", "value"], &[], &[]),
     ("AudioChannelConfiguration", &["schemeIdUri", "value"], &[], &[]),
     ("BaseURL", &[], &[], &[]),
     ("Label", &[], &[], &[]),

@@ -14,4 +14,5 @@ mod replacing;
 mod resuming;
 mod source;
 mod title;
+mod tracks;
 mod watching;

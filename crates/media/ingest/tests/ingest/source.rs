@@ -1,5 +1,6 @@
 //! Video files to ingest.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -17,8 +18,13 @@ pub(crate) fn ffmpeg_is_here() -> bool {
 
 /// Runs ffmpeg with the arguments in `words` (divided by spaces), which write `file`.
 pub(crate) fn make(words: &str, file: &Path) {
+    make_with(&words.split_whitespace().collect::<Vec<_>>(), file);
+}
+
+/// Runs ffmpeg with the arguments, which write `file`.
+pub(crate) fn make_with(arguments: &[impl AsRef<OsStr>], file: &Path) {
     let mut command = Command::new("ffmpeg");
-    command.args(["-nostdin", "-v", "error", "-y"]).args(words.split_whitespace()).arg(file);
+    command.args(["-nostdin", "-v", "error", "-y"]).args(arguments).arg(file);
     let output = command.output().expect("there is an ffmpeg");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
