@@ -57,7 +57,7 @@ impl FieldLines {
         let (mut names, mut lines) = (Vec::<&str>::new(), Vec::new());
         for (name, value) in fields {
             let is_in = |list: &[&str]| list.iter().any(|other| name.eq_ignore_ascii_case(other));
-            let fault = if !is_token(name) {
+            let fault = if !is_field_name(name) {
                 FieldFault::Name
             } else if is_in(RESERVED) {
                 FieldFault::Reserved
@@ -88,8 +88,8 @@ impl FieldLines {
     }
 }
 
-/// RFC 9110 section 5.6.2.
-fn is_token(name: &str) -> bool {
+/// Whether `name` can be the name of a header field: a token (RFC 9110 section 5.6.2).
+pub fn is_field_name(name: &str) -> bool {
     let is_ok = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(is_ok)
 }

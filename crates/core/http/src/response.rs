@@ -31,6 +31,8 @@ pub struct Context<'a> {
     pub fields: Option<&'a FieldLines>,
     /// Decides whether pages of other origins may read answers.
     pub cors: Cors,
+    /// Headers that pages of other origins may send in addition to the usual ones; each a token (RFC 9110 section 5.6.2).
+    pub cors_headers: &'a [String],
     /// For how many seconds browsers must use only HTTPS with this host (RFC 6797); 0 sends no such header. Use 0 over plain HTTP.
     pub hsts_seconds: u64,
     /// Becomes the boundary of a multipart answer. Give each answer its own, from an unpredictable random source. An attacker who can predict it
@@ -51,6 +53,7 @@ impl<'a> Context<'a> {
             cache_control: "no-cache",
             fields: None,
             cors: Cors::SameOrigin,
+            cors_headers: &[],
             hsts_seconds: 0,
             boundary: 0,
             closing: false,
@@ -183,9 +186,9 @@ impl Head {
         self.bytes.extend_from_slice(lines.map_or(&[], FieldLines::as_bytes));
     }
 
-    pub(crate) fn cors_preflight(&mut self, lines: &[u8]) {
+    pub(crate) fn cors_preflight(&mut self, lines: &str) {
         self.bytes.extend_from_slice(ALLOW_ORIGIN);
-        self.bytes.extend_from_slice(lines);
+        self.bytes.extend_from_slice(lines.as_bytes());
     }
 
     /// Ends the head. The body is left out for HEAD (RFC 9110 section 9.3.2).

@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 
 /// More rules than people write. Each file that is opened is matched against all of them.
 const RULES_MAX: usize = 100;
+/// Bounds on `http.cors_headers`, which the answer to every preflight lists.
+const CORS_HEADERS_MAX: usize = 50;
+const CORS_HEADER_BYTES_MAX: usize = 64;
 
 /// Headers for the responses with some files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,6 +55,18 @@ impl Http {
             return Err(ConfigError::not_of_kind("http.cache_control", value, wanted));
         }
         within("the number of http.headers", self.headers.len(), 0..=RULES_MAX, "up to 100")?;
+        within(
+            "the number of http.cors_headers",
+            self.cors_headers.len(),
+            0..=CORS_HEADERS_MAX,
+            "up to 50",
+        )?;
+        let is_name =
+            |name: &str| name.len() <= CORS_HEADER_BYTES_MAX && fullbore_http::is_field_name(name);
+        if let Some(name) = self.cors_headers.iter().find(|name| !is_name(name)) {
+            let wanted = "names of headers, such as \"Authorization\"";
+            return Err(ConfigError::not_of_kind("http.cors_headers", name, wanted));
+        }
         let cors = self.cors_of_files();
         let numbered = (1..).zip(&self.headers);
         let mut faults = numbered.filter_map(|(number, rule)| {
@@ -125,6 +140,17 @@ mod tests {
         assert!(error_text("[[http.headers]]\ncache_control = \"x\"\n").contains("path"));
         assert!(error_text(&good.repeat(101)).contains("up to 100"));
         check(&good.repeat(100)).unwrap();
+    }
+
+    #[test]
+    fn headers_that_other_origins_may_send_are_names_of_headers() {
+        check("[http]\ncors_headers = [\"Authorization\", \"X-Player\"]\n").unwrap();
+        for bad in ["", "*, X", "a b", "a\\r\\nb", &"x".repeat(65)] {
+            let said = error_text(&format!("[http]\ncors_headers = [\"{bad}\"]\n"));
+            assert!(said.contains("http.cors_headers") && said.contains("Authorization"), "{said}");
+        }
+        let many = vec!["\"X\""; 51].join(", ");
+        assert!(error_text(&format!("[http]\ncors_headers = [{many}]\n")).contains("up to 50"));
     }
 
     #[test]

@@ -220,6 +220,8 @@ pub struct Http {
     /// Allow pages of other origins to read responses. Files are served without credentials, so this reveals only content
     /// that `curl` could fetch as well.
     pub cors: bool,
+    /// Request headers that pages of other origins may send, in addition to those that browsers and players usually send.
+    pub cors_headers: Vec<String>,
     /// Count players' reports of their viewers' experience (CMCD).
     pub cmcd: bool,
     /// Report the server's health at `/healthz` on the viewers' listener, to viewers or to a load balancer that connects as they do.
@@ -232,7 +234,8 @@ pub struct Http {
 impl Default for Http {
     fn default() -> Self {
         let (cache_control, headers) = ("no-cache".into(), Vec::new());
-        Self { cache_control, cors: true, cmcd: true, healthz: false, headers }
+        let cors_headers = Vec::new();
+        Self { cache_control, cors: true, cors_headers, cmcd: true, healthz: false, headers }
     }
 }
 
