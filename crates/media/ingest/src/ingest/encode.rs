@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::error::{Attempt, IngestError};
-use super::ffmpeg::Run;
+use super::ffmpeg::{Report, Run};
 use super::jobs::{Job, Kind};
 use super::made::{Made, Picture, Sound};
-use super::progress::{Meter, Progress};
+use super::progress::{Meter, Pace, Progress};
 use super::publish::sync;
 use super::work::{FINISHED, Work};
 use super::{Ingest, track_name};
@@ -56,10 +56,15 @@ impl Ingest<'_> {
                 progress(Progress::Kept { part: job.making.clone() });
             } else {
                 progress(Progress::Making { part: job.making.clone(), number: index + 1, of });
-                let heard = |seconds: f64| progress(meter.at(seconds * job.weight));
+                let mut pace = Pace::default();
+                let heard = |report: Report| {
+                    pace = report.pace;
+                    progress(meter.at(report.seconds * job.weight, pace));
+                };
                 let said = self.encode_one(work, &job, &place, heard)?;
                 *complaint = complaint.take().or(said);
                 meter.finish(job.weight * seconds);
+                progress(meter.made(&job.making, pace));
             }
             made.add(job, place)?;
         }
@@ -73,7 +78,7 @@ impl Ingest<'_> {
         work: &Work,
         job: &Job,
         place: &Path,
-        heard: impl FnMut(f64),
+        heard: impl FnMut(Report),
     ) -> Result<Option<String>, IngestError> {
         let unfinished = place.with_extension(UNFINISHED);
         let mut arguments = job.arguments.clone();

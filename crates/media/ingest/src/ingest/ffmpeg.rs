@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus};
 
 use super::error::IngestError;
 use super::jobs::words;
+use super::progress::Pace;
 use super::stop::Stop;
 use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
 
@@ -40,12 +41,11 @@ pub(crate) struct RunLimits<'a> {
 }
 
 impl Run<'_> {
-    /// Runs it to its end; reports to `progress` how many seconds of film are done. Returns its first message, if it wrote any and still
-    /// succeeded.
+    /// Runs it to its end; passes its reports to `progress`. Returns its first message, if it wrote any and still succeeded.
     pub(crate) fn run(
         &self,
         limits: &RunLimits<'_>,
-        mut progress: impl FnMut(f64),
+        mut progress: impl FnMut(Report),
     ) -> Result<Option<String>, IngestError> {
         let mut arguments = words("-hide_banner -nostdin -y -v error -nostats -progress pipe:1");
         arguments.extend_from_slice(self.arguments);
@@ -60,11 +60,11 @@ impl Run<'_> {
                 output: Some(limits.output),
             },
         };
-        let mut reports = Vec::new();
+        let (mut reports, mut report) = (Vec::new(), Report::default());
         let hear = |bytes: &[u8]| {
             each_line(&mut reports, bytes, |line| {
-                if let Some(seconds) = encoded_seconds(line) {
-                    progress(seconds);
+                if report.ends_with(line) {
+                    progress(report);
                 }
             })
         };
@@ -126,10 +126,29 @@ fn without_speaker(line: &str) -> &str {
     }
 }
 
-/// One line of `-progress`: `out_time_us=1234`, or `N/A` before the first frame.
-fn encoded_seconds(report: &str) -> Option<f64> {
-    let microseconds: f64 = report.strip_prefix("out_time_us=")?.trim().parse().ok()?;
-    Some(microseconds / 1e6)
+/// How far a run is, by the last complete block of lines of `-progress`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Report {
+    /// Seconds of film that are done.
+    pub(crate) seconds: f64,
+    pub(crate) pace: Pace,
+}
+
+impl Report {
+    /// Takes one line: `out_time_us=1234`, or `N/A` before the first frame. Returns whether it ends a block.
+    fn ends_with(&mut self, line: &str) -> bool {
+        let Some((key, value)) = line.trim().split_once('=') else { return false };
+        let number = |text: &str| text.trim().parse().ok().filter(|number: &f64| *number > 0.0);
+        match key {
+            "out_time_us" => {
+                self.seconds = number(value).map_or(self.seconds, |microseconds| microseconds / 1e6)
+            }
+            "fps" => self.pace.frames_per_second = number(value),
+            "speed" => self.pace.speed = number(value.trim_end_matches('x')),
+            _ => return key == "progress",
+        }
+        false
+    }
 }
 
 /// Whether this ffmpeg has the filter or encoder `name`, by the list that `listing` prints (`-filters`, `-encoders`).
@@ -146,9 +165,17 @@ mod tests {
 
     #[test]
     fn progress_reports_are_read_and_others_passed_over() {
-        assert_eq!(encoded_seconds("out_time_us=2500000"), Some(2.5));
-        assert_eq!(encoded_seconds("out_time_us=N/A"), None);
-        assert_eq!(encoded_seconds("frame=12"), None);
+        let mut report = Report::default();
+        for line in ["frame=12", "fps=0.00", "out_time_us=N/A", "speed=N/A", "words"] {
+            assert!(!report.ends_with(line), "{line}");
+        }
+        assert!(report.ends_with("progress=continue\n"));
+        assert_eq!(report, Report::default());
+        for line in ["fps=87.5\n", "out_time_us=2500000\n", "speed=  3.4x\n", "progress=end\n"] {
+            report.ends_with(line);
+        }
+        let pace = Pace { frames_per_second: Some(87.5), speed: Some(3.4) };
+        assert_eq!(report, Report { seconds: 2.5, pace });
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The progress of an ingest, and its display.
 
+use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
@@ -26,9 +27,38 @@ pub enum Progress {
         done: f64,
         /// How long the rest will take, if that can be estimated yet.
         seconds_left: Option<f64>,
+        /// The pace of the current part.
+        pace: Pace,
+    },
+    /// A part was made.
+    Made {
+        /// Its name.
+        part: String,
+        /// How long the remaining parts will take, if that can be estimated yet.
+        seconds_left: Option<f64>,
+        /// Its pace.
+        pace: Pace,
     },
     /// Everything is encoded; pictures, manifests and checksums are being made.
     Finishing,
+}
+
+/// How fast a part is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Pace {
+    /// Pictures encoded in a second, unless the part is sound.
+    pub frames_per_second: Option<f64>,
+    /// Seconds of film in a second.
+    pub speed: Option<f64>,
+}
+
+impl Display for Pace {
+    /// "87 fps, 3.4x"
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let frames = self.frames_per_second.map(|frames| format!("{frames:.0} fps"));
+        let speed = self.speed.map(|speed| format!("{speed:.1}x"));
+        f.write_str(&frames.into_iter().chain(speed).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// Adds up the work of several jobs into one progress.
@@ -40,7 +70,7 @@ pub(super) struct Meter {
 }
 
 /// A longer title would leave no room for the progress in a line of 80.
-const TITLE_LETTERS_MAX: usize = 24;
+const TITLE_LETTERS_MAX: usize = 16;
 
 /// Until this many seconds have passed and this share of the work is done, the time left would be a guess.
 const TELLING_SECONDS: f64 = 2.0;
@@ -52,11 +82,22 @@ impl Meter {
     }
 
     /// The progress when `now` of the current job is done.
-    pub(super) fn at(&self, now: f64) -> Progress {
+    pub(super) fn at(&self, now: f64, pace: Pace) -> Progress {
+        let (done, seconds_left) = self.done(now);
+        Progress::Encoded { done, seconds_left, pace }
+    }
+
+    /// The progress when the part `part` was made.
+    pub(super) fn made(&self, part: &str, pace: Pace) -> Progress {
+        Progress::Made { part: part.to_owned(), seconds_left: self.done(0.0).1, pace }
+    }
+
+    /// The share that is done, and the time left.
+    fn done(&self, now: f64) -> (f64, Option<f64>) {
         let done = ((self.before + now) / self.total).clamp(0.0, 1.0);
         let took = self.began.elapsed().as_secs_f64();
         let can_tell = took >= TELLING_SECONDS && done >= TELLING_PART;
-        Progress::Encoded { done, seconds_left: can_tell.then(|| took * (1.0 - done) / done) }
+        (done, can_tell.then(|| took * (1.0 - done) / done))
     }
 
     /// Counts a job of `whole` as done.
@@ -93,6 +134,12 @@ impl Shown {
             }
             Progress::Kept { part } => format!("{title}: {part} kept from an earlier run\n"),
             Progress::Encoded { .. } => String::new(),
+            Progress::Made { part, seconds_left, pace } => {
+                let left = seconds_left.filter(|seconds| *seconds > 0.0);
+                let left =
+                    left.map_or_else(String::new, |seconds| format!("; {} left", clock(seconds)));
+                format!("{title}: made {part}{}{left}\n", in_front(" at ", pace))
+            }
             Progress::Finishing => format!("{title}: making pictures, manifests and sums\n"),
         }
     }
@@ -106,11 +153,14 @@ impl Shown {
                 format!("{title}: {}", self.part)
             }
             Progress::Kept { part } => format!("{title}: {part} kept from an earlier run"),
-            Progress::Encoded { done, seconds_left } => {
+            Progress::Encoded { done, seconds_left, pace } => {
                 let left = seconds_left.map(|seconds| format!(", {} left", clock(seconds)));
-                let (bar, part) = (bar(*done), &self.part);
-                format!("{title}: {bar} {:3.0}%{} {part}", done * 100.0, left.unwrap_or_default())
+                let (bar, part, left) = (bar(*done), &self.part, left.unwrap_or_default());
+                let pace = in_front(", ", pace);
+                format!("{title}: {bar} {:3.0}%{left}{pace} {part}", done * 100.0)
             }
+            // The line is rewritten when the next part begins.
+            Progress::Made { .. } => return String::new(),
             Progress::Finishing => format!("{title}: pictures, manifests and sums"),
         };
         let width = line.chars().count();
@@ -136,7 +186,15 @@ fn shortened(title: &str) -> String {
     }
 }
 
-const BAR: usize = 24;
+/// `pace` after `words`; nothing if it is not known.
+fn in_front(words: &str, pace: &Pace) -> String {
+    match pace.to_string() {
+        pace if pace.is_empty() => pace,
+        pace => format!("{words}{pace}"),
+    }
+}
+
+const BAR: usize = 12;
 
 fn bar(done: f64) -> String {
     let full = (done * BAR as f64).round() as usize;
@@ -157,11 +215,14 @@ fn clock(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    fn all() -> [Progress; 4] {
+    const PACE: Pace = Pace { frames_per_second: Some(87.4), speed: Some(3.44) };
+
+    fn all() -> [Progress; 5] {
         [
             Progress::Kept { part: "audio 1 (en)".into() },
             Progress::Making { part: "video 720".into(), number: 2, of: 2 },
-            Progress::Encoded { done: 0.5, seconds_left: Some(65.0) },
+            Progress::Encoded { done: 0.5, seconds_left: Some(65.0), pace: PACE },
+            Progress::Made { part: "video 720".into(), seconds_left: Some(9.0), pace: PACE },
             Progress::Finishing,
         ]
     }
@@ -173,8 +234,12 @@ mod tests {
     #[test]
     fn a_pipe_gets_a_line_for_each_part() {
         let text = all().map(|progress| shown().line(&progress)).concat();
-        assert_eq!(text.lines().count(), 3);
+        assert_eq!(text.lines().count(), 4);
         assert!(text.contains("film: making video 720 (2 of 2)\n"), "{text}");
+        assert!(text.contains("film: made video 720 at 87 fps, 3.4x; 0:09 left\n"), "{text}");
+        let unknown =
+            Progress::Made { part: "audio 1".into(), seconds_left: None, pace: Pace::default() };
+        assert_eq!(shown().line(&unknown), "film: made audio 1\n");
     }
 
     #[test]
@@ -182,12 +247,12 @@ mod tests {
         let mut shown = shown();
         let text = all().map(|progress| shown.rewritten(&progress)).concat();
         assert_eq!((text.matches('\r').count(), text.matches('\n').count()), (4, 0));
-        assert!(text.contains("[############            ]  50%, 1:05 left video 720"), "{text}");
+        assert!(text.contains("[######      ]  50%, 1:05 left, 87 fps, 3.4x video 720"), "{text}");
     }
 
     #[test]
     fn a_long_title_leaves_room_for_the_rest() {
-        assert_eq!(shortened("\u{e4}".repeat(30).as_str()), format!("{}...", "\u{e4}".repeat(24)));
+        assert_eq!(shortened("\u{e4}".repeat(30).as_str()), format!("{}...", "\u{e4}".repeat(16)));
         assert_eq!(shortened("film"), "film");
     }
 
@@ -201,6 +266,8 @@ mod tests {
     fn work_of_several_jobs_adds_up() {
         let mut meter = Meter::new(40.0);
         meter.finish(10.0);
-        assert_eq!(meter.at(10.0), Progress::Encoded { done: 0.5, seconds_left: None });
+        let pace = Pace::default();
+        let half = Progress::Encoded { done: 0.5, seconds_left: None, pace };
+        assert_eq!(meter.at(10.0, pace), half);
     }
 }
