@@ -69,6 +69,7 @@ fn record(title: &str, version: &str, files: Vec<FileRecord>) -> Record {
         subtitles: Vec::new(),
         poster: None,
         thumbnails: None,
+        chapters: None,
         files,
         replaced: Vec::new(),
         sha256: String::new(),

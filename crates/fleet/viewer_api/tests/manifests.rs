@@ -86,6 +86,19 @@ fn one_node_is_enough() {
 }
 
 #[test]
+fn session_data_appears_once_and_comes_from_the_first_node() {
+    let text = "#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID=\"com.apple.hls.chapters\",URI=\"v-1/chapters.json\"\n\
+        #EXT-X-SESSION-DATA:DATA-ID=\"title\",VALUE=\"a, film\"\n#EXT-X-STREAM-INF:BANDWIDTH=1\na.m3u8\n";
+    let text = written(ManifestKind::Hls, text);
+    let playlist = m3u8_rs::parse_master_playlist_res(text.as_bytes()).expect("a playlist");
+    let [chapters, title] = &playlist.session_data[..] else { panic!("each once: {text}") };
+    let uri = "https://one.example:8443/t/1.ab.k.1/a%20film/v-1/chapters.json".to_owned();
+    assert_eq!(chapters.field, m3u8_rs::SessionDataField::Uri(uri));
+    assert_eq!(title.field, m3u8_rs::SessionDataField::Value("a, film".to_owned()));
+    assert_eq!(playlist.variants.len(), 3);
+}
+
+#[test]
 fn every_pathway_has_rendition_groups_of_its_own() {
     let text = written(ManifestKind::Hls, BENTO_HLS);
     let playlist = m3u8_rs::parse_master_playlist_res(text.as_bytes()).expect("a playlist");
@@ -207,6 +220,9 @@ fn a_playlist_that_leads_out_of_the_fleet_is_refused() {
         let media = format!("#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",URI=\"{uri}\"\n");
         let error = refused(ManifestKind::Hls, &media);
         assert!(matches!(error, DocumentError::Outside(_)), "{uri}: {error}");
+        let data = format!("#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID=\"a\",URI=\"{uri}\"\n");
+        let error = refused(ManifestKind::Hls, &data);
+        assert!(matches!(error, DocumentError::Outside(_)), "{uri}: {error}");
         let other = media.replace("URI=", "X-LOGO-URI=");
         let error = refused(ManifestKind::Hls, &other);
         assert!(matches!(error, DocumentError::Outside(_)), "{uri}: {error}");
@@ -215,7 +231,7 @@ fn a_playlist_that_leads_out_of_the_fleet_is_refused() {
         "#EXT-X-CONTENT-STEERING:SERVER-URI=\"https://elsewhere.example\"",
         "#EXT-X-DEFINE:NAME=\"a\",VALUE=\"b\"",
         "#EXT-X-SESSION-KEY:METHOD=AES-128,URI=\"key\"",
-        "#EXT-X-SESSION-DATA:DATA-ID=\"a\",URI=\"data.json\"",
+        "#EXT-X-NEW:DATA-ID=\"a\",URI=\"data.json\"",
         "#EXT-X-I-FRAME-STREAM-INF:BANDWIDTH=1,PATHWAY-ID=\"x\",URI=\"a\"",
         "#EXT-X-NEW,URI=\"https://elsewhere.example\"",
         "#EXTINF:4,",
@@ -243,6 +259,7 @@ fn a_broken_playlist_is_refused() {
         "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1,AUDIO=a\na\n",
         "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1,STABLE-VARIANT-ID=a\na\n",
         "#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",URI=https://elsewhere.example/\n",
+        "#EXTM3U\n#EXT-X-SESSION-DATA:DATA-ID=\"a\",URI=https://elsewhere.example/\n",
     ] {
         let error = refused(ManifestKind::Hls, text);
         assert!(matches!(error, DocumentError::Malformed(_)), "{text:?}: {error}");

@@ -60,6 +60,9 @@ pub struct Record {
     pub poster: Option<String>,
     /// A WebVTT file of thumbnails for positions in the film, if there is a picture.
     pub thumbnails: Option<String>,
+    /// A JSON file of chapters, in the form of Apple's HLS players, if the source had any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chapters: Option<String>,
     /// Every file of the title except this record.
     pub files: Vec<FileRecord>,
     /// Folders of earlier versions. Their files are kept for viewers who are still watching them.
@@ -255,7 +258,7 @@ impl Record {
         let own = [&self.folder, &self.hls, &self.dash].into_iter();
         let video = self.video.iter().flat_map(|one| [&one.file, &one.playlist]);
         let audio = self.audio.iter().flat_map(|one| [&one.file, &one.playlist]);
-        let pictures = self.poster.iter().chain(&self.thumbnails);
+        let pictures = self.poster.iter().chain(&self.thumbnails).chain(&self.chapters);
         let others = self.subtitles.iter().map(|one| &one.file);
         let others = others.chain(self.replaced.iter().map(|one| &one.folder));
         let files = self.files.iter().map(|file| &file.path);

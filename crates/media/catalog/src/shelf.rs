@@ -59,6 +59,9 @@ pub struct Facts {
     /// A WebVTT file of small pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thumbnails: Option<String>,
+    /// A JSON file of chapters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chapters: Option<String>,
 }
 
 /// The titles in the folder `root`, sorted by name.
@@ -96,6 +99,7 @@ struct Record {
     subtitles: Vec<Track>,
     poster: Option<String>,
     thumbnails: Option<String>,
+    chapters: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +134,7 @@ impl Record {
             subtitle_languages: languages(self.subtitles),
             poster: self.poster.map(below),
             thumbnails: self.thumbnails.map(below),
+            chapters: self.chapters.map(below),
         }
     }
 }

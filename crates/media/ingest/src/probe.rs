@@ -24,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) video: Option<Video>,
     pub(crate) audio: Vec<Audio>,
     pub(crate) text: Vec<Text>,
+    /// At most [`CHAPTERS_MAX`], in the source's order.
+    pub(crate) chapters: Vec<Chapter>,
     /// Parts that are not carried over, as messages.
     pub(crate) left_out: Vec<String>,
 }
@@ -79,6 +81,15 @@ pub(crate) struct Label {
     pub(crate) roles: Vec<Role>,
 }
 
+/// A chapter, in seconds from the beginning of the file.
+#[derive(Clone, Debug)]
+pub(crate) struct Chapter {
+    pub(crate) start_seconds: f64,
+    pub(crate) end_seconds: Option<f64>,
+    /// At most [`TITLE_LETTERS_MAX`] letters, without control characters.
+    pub(crate) title: Option<String>,
+}
+
 /// Frames per second, as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameRate {
@@ -106,7 +117,9 @@ pub(crate) enum ProbeError {
     Fault(Fault),
 }
 
-/// The longest title of a stream that is kept. Players show it in a menu.
+/// The most chapters that are kept. Films have some 30, audio books some hundreds.
+const CHAPTERS_MAX: usize = 1000;
+/// The longest title of a stream or a chapter that is kept. Players show it in a menu.
 const TITLE_LETTERS_MAX: usize = 200;
 
 /// The answer for a film of a hundred streams has some hundred kilobytes.
@@ -115,7 +128,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Examines a film with ffprobe.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
     let mut arguments: Vec<OsString> =
-        words("-hide_banner -v error -of json -show_format -show_streams");
+        words("-hide_banner -v error -of json -show_format -show_streams -show_chapters");
     arguments.extend(formats::film());
     let ffprobe = Confined {
         program: "ffprobe",
@@ -166,7 +179,28 @@ struct Probed {
     #[serde(default)]
     streams: Vec<Stream>,
     #[serde(default)]
+    chapters: Vec<ChapterEntry>,
+    #[serde(default)]
     format: Format,
+}
+
+#[derive(Deserialize)]
+struct ChapterEntry {
+    start_time: Option<String>,
+    end_time: Option<String>,
+    #[serde(default)]
+    tags: Tags,
+}
+
+impl ChapterEntry {
+    fn chapter(&self, begins_seconds: f64) -> Chapter {
+        let after_begin = |text: &str| (time(text) - begins_seconds).max(0.0);
+        Chapter {
+            start_seconds: self.start_time.as_deref().map_or(0.0, after_begin),
+            end_seconds: self.end_time.as_deref().map(after_begin),
+            title: self.tags.title(),
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -214,6 +248,15 @@ struct Tags {
     duration: Option<String>,
 }
 
+impl Tags {
+    /// The title in one line, if there is one.
+    fn title(&self) -> Option<String> {
+        let letters = self.title.as_deref()?.trim().chars().take(TITLE_LETTERS_MAX);
+        let plain = letters.map(|letter| if letter.is_control() { ' ' } else { letter });
+        Some(plain.collect::<String>()).filter(|title| !title.trim().is_empty())
+    }
+}
+
 #[derive(Deserialize)]
 struct SideData {
     rotation: Option<f64>,
@@ -237,9 +280,12 @@ impl Probed {
             video: None,
             audio: Vec::new(),
             text: Vec::new(),
+            chapters: Vec::new(),
             left_out: Vec::new(),
         };
         let begins_seconds = self.format.start_time.as_deref().map_or(0.0, time);
+        let chapters = self.chapters.iter().take(CHAPTERS_MAX);
+        source.chapters = chapters.map(|one| one.chapter(begins_seconds)).collect();
         let film = self.film();
         for stream in &self.streams {
             source.add(stream, film, begins_seconds);
@@ -365,9 +411,7 @@ impl Stream {
     }
 
     fn label(&self, medium: Medium) -> Label {
-        let title = self.tags.title.as_deref().filter(|title| !title.trim().is_empty());
-        let title: Option<String> =
-            title.map(|title| title.chars().take(TITLE_LETTERS_MAX).collect());
+        let title = self.tags.title();
         Label {
             language: self.tags.language.as_deref().and_then(language::bcp47),
             roles: roles(medium, |flag| self.is(flag), title.as_deref()),

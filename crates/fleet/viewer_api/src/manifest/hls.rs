@@ -58,6 +58,7 @@ impl Reader {
             "#EXT-X-MEDIA" => self.tag(tag, value, "STABLE-RENDITION-ID"),
             "#EXT-X-STREAM-INF" => self.begin_variant(value),
             "#EXT-X-I-FRAME-STREAM-INF" => self.tag(tag, value, "STABLE-VARIANT-ID"),
+            "#EXT-X-SESSION-DATA" => self.session_data(value),
             "#EXT-X-CONTENT-STEERING" => Err(DocumentError::Unsupported("a steering server")),
             "#EXT-X-DEFINE" => Err(DocumentError::Unsupported("variables")),
             "#EXT-X-SESSION-KEY" => Err(DocumentError::Unsupported("a key")),
@@ -76,6 +77,29 @@ impl Reader {
             return Err(DocumentError::Unsupported("a tag with a URI that is not known"));
         }
         self.before.text(line);
+        self.before.text("\n");
+        Ok(())
+    }
+
+    /// Data about the entire playlist, such as its chapters. Its tag must not be repeated (section 4.4.6.4), so a file comes from the first node.
+    fn session_data(&mut self, value: &str) -> Result<(), DocumentError> {
+        for (nth, Attribute { name, value }) in attributes::parse(value)?.iter().enumerate() {
+            self.before.text(if nth == 0 { "#EXT-X-SESSION-DATA:" } else { "," });
+            self.before.text(&format!("{name}="));
+            let quoted = Attribute { name, value }.quoted();
+            match quoted.filter(|_| is_reference(name)) {
+                Some(uri) => {
+                    reference::check(uri)?;
+                    self.before.text("\"");
+                    self.before.gap(Piece::FirstFolder);
+                    self.before.text(&format!("{uri}\""));
+                }
+                None if is_reference(name) => {
+                    return Err(DocumentError::Malformed(format!("{name} is not quoted")));
+                }
+                None => self.before.text(value),
+            }
+        }
         self.before.text("\n");
         Ok(())
     }

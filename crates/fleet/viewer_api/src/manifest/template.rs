@@ -23,6 +23,8 @@ pub(super) enum Piece {
     Folder,
     /// The name of the first node's pathway.
     First,
+    /// The URL of the title's folder on the first node.
+    FirstFolder,
     /// The steering server's address.
     Steering,
 }
@@ -58,6 +60,7 @@ impl ManifestTemplate {
     /// characters that need no quoting in either kind, so no `&`.
     pub fn write(&self, nodes: &[NodeAddress<'_>], steering: &str) -> String {
         let first = nodes.first().map_or("", |node| node.id);
+        let first_folder = nodes.first().map_or("", |node| &node.folder);
         let none = NodeAddress { id: "", folder: String::new() };
         let mut text = String::with_capacity(self.bytes(nodes, steering));
         let mut write = |pieces: &[Piece], node: &NodeAddress<'_>| {
@@ -67,6 +70,7 @@ impl ManifestTemplate {
                     Piece::Id => node.id,
                     Piece::Folder => &node.folder,
                     Piece::First => first,
+                    Piece::FirstFolder => first_folder,
                     Piece::Steering => steering,
                 });
             }
@@ -79,11 +83,13 @@ impl ManifestTemplate {
 
     /// The length of the output of [`write`](Self::write).
     fn bytes(&self, nodes: &[NodeAddress<'_>], steering: &str) -> usize {
+        let first_folder = nodes.first().map_or(0, |node| node.folder.len());
         let of = |pieces: &[Piece], id: usize, folder: usize| -> usize {
             let one = |piece: &Piece| match piece {
                 Piece::Text(own) => own.len(),
                 Piece::Id | Piece::First => id,
                 Piece::Folder => folder,
+                Piece::FirstFolder => first_folder,
                 Piece::Steering => steering.len(),
             };
             pieces.iter().map(one).sum()

@@ -96,6 +96,7 @@ impl Source {
             subtitles: Vec::new(),
             poster: None,
             thumbnails: None,
+            chapters: None,
             files: vec![self.record.clone(), hls?, dash?],
             series: None,
             replaced: Vec::new(),

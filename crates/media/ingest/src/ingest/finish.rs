@@ -13,7 +13,7 @@ use super::made::{Made, beside};
 use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
-use super::{Ingest, Ingested, Outcome, RunLimits, dash, hls, jobs, pictures, subtitles};
+use super::{Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, subtitles};
 use crate::role::Role;
 
 const HLS: &str = "master.m3u8";
@@ -73,6 +73,7 @@ impl Ingest<'_> {
         subtitles::write(self, version, limits, made)?;
         pictures::poster(made, version, limits)?;
         pictures::thumbnails(made, version, limits)?;
+        chapters::write(&self.source.chapters, version, made)?;
         for playlist in hls::media(made) {
             let path = version.join(&playlist.file);
             fs::write(&path, playlist.text).attempt("write", &path)?;
@@ -138,6 +139,7 @@ impl Ingest<'_> {
             subtitles: subtitle_records(made, folder),
             poster: picture(pictures::POSTER),
             thumbnails: picture(pictures::THUMBNAILS),
+            chapters: made.has_chapters.then(|| format!("{folder}/{}", chapters::CHAPTERS)),
             files,
             replaced: Vec::new(),
             sha256: String::new(),

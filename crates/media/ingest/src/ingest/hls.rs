@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::chapters::CHAPTERS;
 use super::made::{Made, Picture, Sound, Subtitles, beside};
 use crate::mp4::Track;
 use crate::role::{Medium, Role};
@@ -11,6 +12,9 @@ const VERSION: u32 = 7;
 
 /// The extension of playlists of key frames.
 const KEY_FRAMES: &str = "iframes.m3u8";
+
+/// The name of chapters in session data (section 4.3.4.4), as Apple defines it.
+const CHAPTERS_ID: &str = "com.apple.hls.chapters";
 
 /// A playlist and its file's name.
 pub(super) struct Playlist {
@@ -87,7 +91,14 @@ fn independence(is_independent: bool) -> &'static str {
 /// The multivariant playlist, with paths relative to the parent of `folder`.
 pub(super) fn master(made: &Made, folder: &str) -> String {
     let independence = independence(made.tracks().all(|(_, track)| track.is_independent));
-    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n{independence}\n");
+    let mut text = format!("#EXTM3U\n#EXT-X-VERSION:{VERSION}\n{independence}");
+    if made.has_chapters {
+        let _ = writeln!(
+            text,
+            "#EXT-X-SESSION-DATA:DATA-ID=\"{CHAPTERS_ID}\",URI=\"{folder}/{CHAPTERS}\""
+        );
+    }
+    text.push('\n');
     let keys =
         made.audio.iter().map(|one| (one.language.as_deref(), &one.roles[..], one.is_default));
     for (one, may_choose) in made.audio.iter().zip(autoselected(&keys.collect::<Vec<_>>())) {

@@ -14,6 +14,8 @@ pub(super) struct Made {
     /// In the source's order. Exactly one is the default.
     pub(super) audio: Vec<Sound>,
     pub(super) subtitles: Vec<Subtitles>,
+    /// Whether there is a file of chapters.
+    pub(super) has_chapters: bool,
     /// Parts of the source that could not be made, as messages.
     pub(super) left_out: Vec<String>,
 }

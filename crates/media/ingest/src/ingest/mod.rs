@@ -9,6 +9,7 @@
 //!
 //! Read first: [`ingest`], then `jobs.rs`, which decides what is encoded and how.
 
+mod chapters;
 mod dash;
 mod encode;
 mod error;

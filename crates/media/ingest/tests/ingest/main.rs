@@ -3,6 +3,7 @@
 //! Sources are made here, a few seconds long and small. Tests that need ffmpeg report loudly if it is missing.
 
 mod catalog;
+mod chapters;
 mod faults;
 mod formats;
 mod hostile;
