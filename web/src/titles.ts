@@ -15,6 +15,8 @@ export interface Title {
   subtitle_languages?: string[];
   poster?: string;
   thumbnails?: string;
+  /** JSON, in the form of Apple's HLS players. */
+  chapters?: string;
   /** The address of its page, if that is not below `watch/`: a fleet's gateway has one page for all titles. */
   watch?: string;
 }

@@ -42,10 +42,12 @@ export function language(tag: string): string {
   return name.charAt(0).toLocaleUpperCase() + name.slice(1);
 }
 
-/** The name of a sound or of captions: its label if that says more than the language. */
-export function trackName(tag: string, label: string): string {
+/** The name of a sound or of captions: its label if that says more than the language, and than the purpose that the menu shows next to it. */
+export function trackName(tag: string, label: string, hasPurpose = false): string {
   if (tag === "" || tag === "und") return label;
-  const saysNoMore = label === "" || [named(tag, "en"), named(tag, tag), tag].includes(label);
+  // Ingest names such tracks "English (commentary)".
+  const bare = hasPurpose ? label.replace(/ \([^()]*\)$/, "") : label;
+  const saysNoMore = bare === "" || [named(tag, "en"), named(tag, tag), tag].includes(bare);
   return saysNoMore ? language(tag) : label;
 }
 

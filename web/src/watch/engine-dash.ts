@@ -2,6 +2,7 @@
 
 import { Debug, MediaPlayer, type MediaPlayerClass, type Representation } from "dashjs";
 import { AVOIDED_MS, endWhenSilent, Pathways } from "./pathways";
+import { isForcedInDash, purposesOfDash, type Descriptor } from "./tracks";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries: one each second, for as long as the buffer lasts. */
@@ -31,10 +32,16 @@ interface XhrLoader {
   getXhr(): XMLHttpRequest | null;
 }
 
-interface TextTrackInfo {
+interface TrackInfo {
   lang?: string | null;
-  labels?: { text: string }[];
-  id?: string | null;
+  labels?: { text: string }[] | null;
+  roles?: Descriptor[] | null;
+  accessibility?: Descriptor[] | null;
+}
+
+function trackOf({ lang, labels, roles, accessibility }: TrackInfo, id: number): Track {
+  const purposes = purposesOfDash(roles, accessibility);
+  return { id, language: lang ?? "", label: labels?.[0]?.text ?? "", purposes, isForced: isForcedInDash(roles) };
 }
 
 /** The parts of an error of dash.js that are used here. */
@@ -50,7 +57,7 @@ const CODES_OF_DECODING = [32, 34, 23, 24];
 export class DashEngine implements Engine {
   readonly name = "dash";
   private readonly player: MediaPlayerClass;
-  private texts: TextTrackInfo[] = [];
+  private texts: TrackInfo[] = [];
   private text: number | null = null;
   private choice: number | null = null;
   private status = 0;
@@ -98,7 +105,7 @@ export class DashEngine implements Engine {
       this.player.on(event, () => events.changed());
     }
     this.player.on(dash.TEXT_TRACKS_ADDED, (event) => {
-      this.texts = (event as unknown as { tracks: TextTrackInfo[] }).tracks;
+      this.texts = (event as unknown as { tracks: TrackInfo[] }).tracks;
       events.changed();
     });
     this.player.on(dash.FRAGMENT_LOADING_COMPLETED, (event) => {
@@ -214,7 +221,7 @@ export class DashEngine implements Engine {
   }
 
   sounds(): Track[] {
-    return this.audio().map(({ lang, labels }, id) => ({ id, language: lang ?? "", label: labels?.[0]?.text ?? "" }));
+    return this.audio().map(trackOf);
   }
 
   sound(): number | null {
@@ -230,7 +237,7 @@ export class DashEngine implements Engine {
   }
 
   captions(): Track[] {
-    return this.texts.map(({ lang, labels }, id) => ({ id, language: lang ?? "", label: labels?.[0]?.text ?? "" }));
+    return this.texts.map(trackOf);
   }
 
   caption(): number | null {

@@ -40,7 +40,11 @@ export class FileEngine implements Engine {
   chooseSound(): void {}
 
   captions(): Track[] {
-    return [...this.start.video.textTracks].map(({ language, label }, id) => ({ id, language, label }));
+    return [...this.start.video.textTracks].map(({ language, label, kind }, id) => {
+      // Safari has a kind of its own for forced captions.
+      const isForced = (kind as string) === "forced";
+      return { id, language, label, purposes: kind === "captions" ? ["hearing"] : [], isForced };
+    });
   }
   caption(): number | null {
     const shown = [...this.start.video.textTracks].findIndex(({ mode }) => mode === "showing");

@@ -1,7 +1,8 @@
 // HLS by hls.js.
 
-import Hls, { ErrorDetails, ErrorTypes, Events, type ErrorData, type LoadPolicy } from "hls.js";
+import Hls, { ErrorDetails, ErrorTypes, Events, type ErrorData, type LoadPolicy, type MediaPlaylist } from "hls.js";
 import { endWhenSilent, Pathways } from "./pathways";
+import { purposesOfHls } from "./tracks";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries for about two minutes, as long as the buffer lasts: a restarting server is back long before. */
@@ -13,6 +14,9 @@ const PATIENT: LoadPolicy = {
     errorRetry: { maxNumRetry: 60, retryDelayMs: 500, maxRetryDelayMs: 2000, backoff: "linear" },
   },
 };
+
+/** The name of chapters in EXT-X-SESSION-DATA. */
+const CHAPTERS = "com.apple.hls.chapters";
 
 /** How long to wait before the next requests when no server answers. */
 const AGAIN_MS = 1000;
@@ -71,6 +75,10 @@ export class HlsEngine implements Engine {
     ] as const) {
       this.hls.on(event, () => changed());
     }
+    this.hls.on(Events.MANIFEST_LOADED, (_, { sessionData, url }) => {
+      const uri = sessionData?.[CHAPTERS]?.["URI"];
+      if (uri !== undefined) start.events.chapters(new URL(uri, url).href);
+    });
     this.hls.on(Events.FRAG_LOADED, () => {
       this.loadedAt = performance.now();
       connected(true);
@@ -151,8 +159,12 @@ export class HlsEngine implements Engine {
     this.start.events.changed();
   }
 
+  private track({ lang, name, characteristics, forced }: MediaPlaylist, id: number): Track {
+    return { id, language: lang ?? "", label: name, purposes: purposesOfHls(characteristics), isForced: forced };
+  }
+
   sounds(): Track[] {
-    return this.hls.audioTracks.map(({ lang, name }, id) => ({ id, language: lang ?? "", label: name }));
+    return this.hls.audioTracks.map((track, id) => this.track(track, id));
   }
 
   sound(): number | null {
@@ -164,7 +176,7 @@ export class HlsEngine implements Engine {
   }
 
   captions(): Track[] {
-    return this.hls.subtitleTracks.map(({ lang, name }, id) => ({ id, language: lang ?? "", label: name }));
+    return this.hls.subtitleTracks.map((track, id) => this.track(track, id));
   }
 
   caption(): number | null {

@@ -10,12 +10,19 @@ export interface Quality {
   bitsPerSecond: number;
 }
 
-/** One audio track, or one language of captions. */
+/** What a track is for, apart from its language. */
+export type Purpose = "original" | "dub" | "hearing" | "description" | "commentary" | "songs";
+
+/** One audio track, or one track of captions. */
 export interface Track {
   id: number;
   /** BCP 47, or empty. */
   language: string;
   label: string;
+  /** Usually none. */
+  purposes: Purpose[];
+  /** Whether it has captions only for speech in another language than the film's. */
+  isForced: boolean;
 }
 
 /** What went wrong and what to do about it, in sentences. */
@@ -31,6 +38,8 @@ export interface EngineEvents {
   connected(isConnected: boolean): void;
   /** Playback has failed. The engine will do nothing more. */
   failed(problem: Problem): void;
+  /** The manifest names a file of chapters. */
+  chapters(url: string): void;
 }
 
 export interface Engine {

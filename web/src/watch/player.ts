@@ -1,6 +1,7 @@
 // The player: the picture, the controls over it, and what the buttons do. An engine (engine.ts) fetches the film.
 
 import { initials } from "../card";
+import { chapterAt, loadChapters, type Chapter } from "../chapters";
 import { element, icon, type Shape } from "../element";
 import { keepPlace, remember, remembered, type EngineName } from "../memory";
 import { Thumbnails } from "../thumbnails";
@@ -11,6 +12,7 @@ import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Star
 import { KEYS, listen } from "./keyboard";
 import { Menu, type Page } from "./menu";
 import { Timebar } from "./timebar";
+import { forcedFor, kindOf, listed, memoryOf, recalled } from "./tracks";
 
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
 /** Controls hide this long after the last movement, while the film plays. */
@@ -26,6 +28,7 @@ export class Player {
   private readonly hint = element("div", { class: "hint", role: "status", hidden: true });
   private readonly said = element("div", { class: "unseen", "aria-live": "polite" });
   private readonly time = element("div", { class: "time" }, "0:00");
+  private readonly chapter = element("div", { class: "chapter" });
   private readonly playButton = this.button("play", "Play", () => this.toggle());
   private readonly bigButton = element("button", { class: "big", type: "button", "aria-label": "Play", onclick: () => this.toggle() }, icon("play"));
   private readonly muteButton = this.button("loud", "Sound off", () => this.mute());
@@ -45,6 +48,7 @@ export class Player {
   private idle = 0;
   private waiting = 0;
   private hasSettled = false;
+  private chapters: Chapter[] = [];
 
   constructor(
     private readonly title: Title,
@@ -58,6 +62,7 @@ export class Player {
       ...left,
       element("div", { class: "loudness" }, this.muteButton, this.volume),
       this.time,
+      this.chapter,
       element("div", { class: "space" }),
       this.captionsButton,
       this.settingsButton,
@@ -88,6 +93,7 @@ export class Player {
     if (title.height === 0) this.video.after(initials(shownName(title)));
     if (title.poster !== undefined) this.video.poster = libraryUrl(title.poster);
     if (title.thumbnails !== undefined) void Thumbnails.load(title.thumbnails).then((loaded) => this.timebar.show(loaded));
+    if (title.chapters !== undefined) void this.showChapters(libraryUrl(title.chapters));
     this.insetButton.hidden = !document.pictureInPictureEnabled;
     this.setVolume(remembered.volume());
     this.tellDevice();
@@ -130,6 +136,8 @@ export class Player {
       changed: () => this.update(),
       connected: (isConnected) => this.connection(isConnected),
       failed: (problem) => this.fail(problem),
+      // The list of titles has it already, except on several servers.
+      chapters: (url) => void (this.title.chapters === undefined && this.chapters.length === 0 && this.showChapters(url)),
     };
     const start = (path: string): Start => ({ video, url: libraryUrl(path), at, contentId: title.path.slice(0, 64), sessionId, isSpread: title.watch !== undefined, events });
     const wanted = this.wantedEngine();
@@ -161,9 +169,9 @@ export class Player {
     if (engine === null) return;
     this.settle(engine);
     this.element.dataset.quality = String(this.video.videoHeight);
-    this.captionsButton.hidden = engine.captions().length === 0;
-    const hasCaption = engine.caption() !== null;
-    this.captionsButton.classList.toggle("on", hasCaption);
+    this.keepForced(engine);
+    this.captionsButton.hidden = listed(engine.captions()).length === 0;
+    this.captionsButton.classList.toggle("on", this.chosenCaption() !== null);
     this.captionsMenu.refresh();
     this.settingsMenu.refresh();
   }
@@ -172,12 +180,43 @@ export class Player {
   private settle(engine: Engine): void {
     if (this.hasSettled || (engine.sounds().length === 0 && engine.captions().length === 0)) return;
     this.hasSettled = engine.captions().length > 0 || (this.title.subtitle_languages?.length ?? 0) === 0;
-    const sound = engine.sounds().find(({ language }) => language !== "" && language === remembered.sound());
+    const sound = recalled(engine.sounds(), remembered.sound());
     if (sound !== undefined && engine.sound() !== sound.id) engine.chooseSound(sound.id);
-    const wanted = remembered.captions();
-    const caption = wanted === null || wanted === "" ? undefined : engine.captions().find(({ language }) => language === wanted);
+    const caption = recalled(engine.captions(), remembered.captions());
     // Deferred, because hls.js makes its own choice after it has announced the tracks.
-    if (this.hasSettled) queueMicrotask(() => engine.chooseCaption(caption?.id ?? null));
+    if (this.hasSettled) queueMicrotask(() => engine.chooseCaption((caption ?? this.forced(engine))?.id ?? null));
+  }
+
+  /** The captions to show if the viewer has chosen none. */
+  private forced(engine: Engine): Track | undefined {
+    const sounds = engine.sounds();
+    const sound = sounds.find(({ id }) => id === engine.sound()) ?? sounds[0];
+    return forcedFor(engine.captions(), sound?.language ?? "");
+  }
+
+  /** After a change of the sound, shows its forced captions in place of the former's. */
+  private keepForced(engine: Engine): void {
+    if (!this.hasSettled || this.chosenCaption() !== null) return;
+    const wanted = this.forced(engine)?.id ?? null;
+    if (engine.caption() !== wanted) engine.chooseCaption(wanted);
+  }
+
+  /** The captions that the viewer has chosen. Forced ones are shown without a choice, and don't count. */
+  private chosenCaption(): number | null {
+    const { engine } = this;
+    const shown = engine?.caption() ?? null;
+    return engine?.captions().some(({ id, isForced }) => id === shown && !isForced) ? shown : null;
+  }
+
+  private async showChapters(url: string): Promise<void> {
+    this.chapters = await loadChapters(url);
+    this.timebar.showChapters(this.chapters);
+    this.nameChapter();
+    this.settingsMenu.refresh();
+  }
+
+  private nameChapter(): void {
+    this.chapter.textContent = chapterAt(this.chapters, this.video.currentTime)?.title ?? "";
   }
 
   private fail(problem: Problem): void {
@@ -254,17 +293,19 @@ export class Player {
   }
 
   private chooseCaption(track: Track | null): void {
-    remember("captions", track?.language ?? "");
-    this.engine?.chooseCaption(track?.id ?? null);
+    const memory = track === null ? "" : memoryOf(track);
+    if (memory !== null) remember("captions", memory);
+    const { engine } = this;
+    engine?.chooseCaption((track ?? this.forced(engine))?.id ?? null);
     this.say(track === null ? "Captions off" : `Captions ${this.nameOf(track)}`);
   }
 
   private toggleCaptions(): void {
     const { engine } = this;
     if (engine === null) return;
-    const tracks = engine.captions();
+    const tracks = listed(engine.captions());
     const wanted = tracks.find(({ language }) => navigator.languages.some((own) => own.startsWith(language))) ?? tracks[0];
-    this.chooseCaption(engine.caption() === null ? (wanted ?? null) : null);
+    this.chooseCaption(this.chosenCaption() === null ? (wanted ?? null) : null);
     this.stir();
   }
 
@@ -294,16 +335,22 @@ export class Player {
 
   // --- menus ---------------------------------------------------------------------------------------------------------------
 
-  private nameOf({ id, label, language: tag }: Track): string {
-    return trackName(tag, label) || `Track ${id + 1}`;
+  private nameOf({ id, label, language: tag, purposes }: Track): string {
+    return trackName(tag, label, purposes.length > 0) || `Track ${id + 1}`;
+  }
+
+  /** A track's line in a menu: its name, and next to it its kind. */
+  private line(track: Track): { label: string; detail?: string } {
+    const kind = kindOf(track);
+    return { label: this.nameOf(track), ...(kind !== undefined && { detail: kind }) };
   }
 
   private captionsPage(): Page {
-    const tracks = this.engine?.captions() ?? [];
-    const chosen = this.engine?.caption() ?? null;
+    const tracks = listed(this.engine?.captions() ?? []);
+    const chosen = this.chosenCaption();
     const off = { label: "Off", isChosen: chosen === null, choose: () => this.chooseCaption(null) };
     const rest = tracks.map((track) => ({
-      label: this.nameOf(track),
+      ...this.line(track),
       isChosen: chosen === track.id,
       choose: () => this.chooseCaption(track),
     }));
@@ -311,7 +358,7 @@ export class Player {
   }
 
   private settingsPages(): Page[] {
-    const pages = [this.qualityPage(), this.soundPage(), this.speedPage(), this.enginePage()];
+    const pages = [this.qualityPage(), this.soundPage(), this.chaptersPage(), this.speedPage(), this.enginePage()];
     return pages.filter((page) => page.choices().length > 1);
   }
 
@@ -342,17 +389,29 @@ export class Player {
   private soundPage(): Page {
     const { engine } = this;
     const chosen = engine?.sound() ?? null;
-    const sounds = engine?.sounds() ?? [];
+    const sounds = listed(engine?.sounds() ?? []);
     const current = sounds.find(({ id }) => id === chosen);
     const choices = sounds.map((track) => ({
-      label: this.nameOf(track),
+      ...this.line(track),
       isChosen: chosen === track.id,
       choose: () => {
-        remember("sound", track.language);
+        const memory = memoryOf(track);
+        if (memory !== null) remember("sound", memory);
         engine?.chooseSound(track.id);
       },
     }));
     return { title: "Language", value: current === undefined ? "" : this.nameOf(current), choices: () => choices };
+  }
+
+  private chaptersPage(): Page {
+    const current = chapterAt(this.chapters, this.video.currentTime);
+    const choices = this.chapters.map((chapter) => ({
+      label: chapter.title,
+      detail: clock(chapter.start),
+      isChosen: chapter === current,
+      choose: () => this.go(chapter.start),
+    }));
+    return { title: "Chapters", value: current?.title ?? "", choices: () => choices };
   }
 
   private speedPage(): Page {
@@ -406,6 +465,7 @@ export class Player {
     on("canplay seeked", () => this.wait(false));
     on("timeupdate durationchange", () => {
       this.time.textContent = `${clock(video.currentTime)} / ${clock(video.duration)}`;
+      this.nameChapter();
     });
     on("resize", () => this.update());
     on("volumechange", () => this.loudness());

@@ -1,5 +1,6 @@
 // The time bar: the position in the film, how much is loaded, and thumbnails of positions to seek to.
 
+import { chapterAt, type Chapter } from "../chapters";
 import { element } from "../element";
 import type { Thumbnails } from "../thumbnails";
 import { clock, spoken } from "../words";
@@ -20,16 +21,19 @@ export class Timebar {
   private readonly loaded = element("div", { class: "loaded" });
   private readonly played = element("div", { class: "played" });
   private readonly picture = element("div", { class: "picture" });
+  private readonly marks = element("div", { class: "marks", "aria-hidden": "true" });
+  private readonly pointedChapter = element("div", { class: "pointed-chapter", hidden: true });
   private readonly pointedTime = element("div", { class: "pointed-time" });
-  private readonly preview = element("div", { class: "preview", hidden: true, "aria-hidden": "true" }, this.picture, this.pointedTime);
+  private readonly preview = element("div", { class: "preview", hidden: true, "aria-hidden": "true" }, this.picture, this.pointedChapter, this.pointedTime);
   readonly element = element(
     "div",
     { class: "timebar" },
-    element("div", { class: "track" }, this.loaded, this.played),
+    element("div", { class: "track" }, this.loaded, this.played, this.marks),
     this.slider,
     this.preview,
   );
   private thumbnails: Thumbnails | null = null;
+  private chapters: Chapter[] = [];
   private isHeld = false;
 
   constructor(
@@ -44,6 +48,7 @@ export class Timebar {
     this.element.addEventListener("pointerleave", () => {
       this.preview.hidden = true;
     });
+    video.addEventListener("durationchange", () => this.mark());
     for (const name of ["timeupdate", "durationchange", "progress", "seeking", "seeked"]) {
       video.addEventListener(name, () => this.update());
     }
@@ -51,6 +56,24 @@ export class Timebar {
 
   show(thumbnails: Thumbnails): void {
     this.thumbnails = thumbnails;
+  }
+
+  showChapters(chapters: Chapter[]): void {
+    this.chapters = chapters;
+    this.mark();
+    this.paint(this.video.currentTime);
+  }
+
+  /** Puts a mark where each chapter but the first begins. */
+  private mark(): void {
+    const { chapters, duration } = this;
+    const starts = chapters.map(({ start }) => start).filter((start) => start > 0 && start < duration);
+    const marks = starts.map((start) => {
+      const mark = element("span", { class: "mark" });
+      mark.style.left = `${share(start, duration)}%`;
+      return mark;
+    });
+    this.marks.replaceChildren(...marks);
   }
 
   private get duration(): number {
@@ -76,7 +99,9 @@ export class Timebar {
 
   private paint(seconds: number): void {
     this.played.style.width = `${share(seconds, this.duration)}%`;
-    this.slider.setAttribute("aria-valuetext", `${spoken(seconds)} of ${spoken(this.duration)}`);
+    const chapter = chapterAt(this.chapters, seconds);
+    const where = chapter === undefined ? "" : `, ${chapter.title}`;
+    this.slider.setAttribute("aria-valuetext", `${spoken(seconds)} of ${spoken(this.duration)}${where}`);
   }
 
   /** The end of the media that is loaded without a gap from here on. */
@@ -94,12 +119,16 @@ export class Timebar {
     const box = this.element.getBoundingClientRect();
     const part = Math.min(1, Math.max(0, (event.clientX - box.left) / box.width));
     this.pointedTime.textContent = clock(part * duration);
+    const chapter = chapterAt(this.chapters, part * duration);
+    this.pointedChapter.textContent = chapter?.title ?? "";
+    this.pointedChapter.hidden = chapter === undefined;
     this.preview.hidden = false;
     const width = Math.min(PREVIEW_WIDTH, box.width * 0.45);
     const hasPicture = this.thumbnails?.show(part * duration, this.picture, width) ?? false;
     this.picture.hidden = !hasPicture;
     this.picture.style.width = `${width}px`;
-    const half = (hasPicture ? width : 56) / 2;
+    this.pointedChapter.style.maxWidth = `${width}px`;
+    const half = (hasPicture || chapter !== undefined ? width : 56) / 2;
     const center = Math.min(box.width - half, Math.max(half, part * box.width));
     this.preview.style.left = `${center}px`;
   }
