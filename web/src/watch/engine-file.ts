@@ -1,6 +1,11 @@
 // A file that the browser plays itself: a file of the library, or HLS if the browser supports it.
 
-import { PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+import { PROBLEMS, problemOf, type Engine, type Purpose, type Quality, type Start, type Track } from "./engine";
+
+/** Safari has a kind of its own for forced captions, and shows them by itself. */
+function isForced({ kind }: { kind: string }): boolean {
+  return kind === "forced";
+}
 
 export class FileEngine implements Engine {
   readonly name = "file";
@@ -40,19 +45,19 @@ export class FileEngine implements Engine {
   chooseSound(): void {}
 
   captions(): Track[] {
-    return [...this.start.video.textTracks].map(({ language, label, kind }, id) => {
-      // Safari has a kind of its own for forced captions.
-      const isForced = (kind as string) === "forced";
-      return { id, language, label, purposes: kind === "captions" ? ["hearing"] : [], isForced };
+    const tracks = [...this.start.video.textTracks].map(({ language, label, kind }, id) => {
+      const purposes: Purpose[] = kind === "captions" ? ["hearing"] : [];
+      return { id, language, label, purposes, isForced: isForced({ kind }) };
     });
+    return tracks.filter(({ isForced }) => !isForced);
   }
   caption(): number | null {
-    const shown = [...this.start.video.textTracks].findIndex(({ mode }) => mode === "showing");
+    const shown = [...this.start.video.textTracks].findIndex((track) => track.mode === "showing" && !isForced(track));
     return shown < 0 ? null : shown;
   }
   chooseCaption(id: number | null): void {
     [...this.start.video.textTracks].forEach((track, index) => {
-      track.mode = index === id ? "showing" : "disabled";
+      if (!isForced(track)) track.mode = index === id ? "showing" : "disabled";
     });
     this.start.events.changed();
   }
