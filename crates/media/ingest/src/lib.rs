@@ -15,6 +15,7 @@ mod formats;
 pub mod ingest;
 mod ladder;
 mod language;
+mod layout;
 mod mp4;
 mod probe;
 pub mod promote;

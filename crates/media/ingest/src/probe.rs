@@ -15,7 +15,7 @@ use crate::role::{Medium, Role, roles};
 use crate::{formats, language};
 
 /// A media file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
     /// The playing time from ffprobe, if there is one: from the container, or estimated from the rate.
     pub(crate) seconds: Option<f64>,
@@ -51,11 +51,13 @@ pub(crate) struct Video {
 }
 
 /// A stream of sound.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Audio {
     pub(crate) index: u32,
     pub(crate) codec: String,
     pub(crate) channels: u32,
+    /// Where its channels belong, by ffmpeg's name, if the source says so.
+    pub(crate) layout: Option<String>,
     pub(crate) label: Label,
     /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
@@ -227,6 +229,7 @@ struct Stream {
     color_transfer: Option<String>,
     field_order: Option<String>,
     channels: Option<u32>,
+    channel_layout: Option<String>,
     duration: Option<String>,
     start_time: Option<String>,
     nb_frames: Option<String>,
@@ -404,6 +407,7 @@ impl Stream {
             index: self.index,
             codec: self.codec_name.clone()?,
             channels: self.channels.filter(|&channels| channels > 0)?,
+            layout: self.channel_layout.clone().filter(|layout| layout != "unknown"),
             label: self.label(Medium::Sound),
             late_seconds: self.late_seconds(begins_seconds),
             seconds: self.seconds(),
@@ -493,6 +497,25 @@ fn clock_seconds(text: &str) -> Option<f64> {
     let mut parts = text.split(':').map(|part| part.parse::<f64>().ok());
     let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
     Some(hours * 3600.0 + minutes * 60.0 + seconds).filter(|&seconds| seconds > 0.0)
+}
+
+#[cfg(test)]
+impl Video {
+    /// A picture of this size, for tests.
+    pub(crate) fn example(width: u32, height: u32) -> Self {
+        Self {
+            index: 0,
+            codec: "h264".into(),
+            width,
+            height,
+            stored_pixels: u64::from(width) * u64::from(height),
+            frame_rate: FrameRate { frames: 30, seconds: 1 },
+            is_hdr: false,
+            is_interlaced: false,
+            late_seconds: 0.0,
+            seconds: None,
+        }
+    }
 }
 
 #[cfg(test)]

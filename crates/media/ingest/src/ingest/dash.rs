@@ -2,16 +2,17 @@
 
 use std::fmt::Write;
 
-use super::made::{Made, Picture, Sound, Subtitles};
+use super::made::{Made, Sound, Subtitles};
 use crate::mp4::Track;
 use crate::role::{Medium, Role};
 
-/// Schemes of roles (section 5.8.5.5), and of channels in the arrangements of ISO/IEC 23091-3.
+/// Schemes of roles (section 5.8.5.5), and of channels: the arrangements of ISO/IEC 23091-3, which DASH-IF recommends for AAC (IOP part 8).
+/// Opus has no scheme of its own.
 const ROLE: &str = "urn:mpeg:dash:role:2011";
 /// The scheme for people with impairments (ETSI TS 103 285 section 7.1.2 and DASH-IF IOP 4.3): 1 is for those who see badly, 2 for those who
 /// hear badly.
 const AUDIO_PURPOSE: &str = "urn:tva:metadata:cs:AudioPurposeCS:2007";
-const CHANNELS: &str = "urn:mpeg:dash:23003:3:audio_channel_configuration:2011";
+const CHANNELS: &str = "urn:mpeg:mpegB:cicp:ChannelConfiguration";
 const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
 /// The manifest, with paths relative to the parent of `folder`.
@@ -22,13 +23,13 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
          mediaPresentationDuration=\"{}\" minBufferTime=\"{}\">\n\
          <Period id=\"0\">\n",
         duration(made.seconds()),
-        duration(made.longest_seconds())
+        duration(buffer_seconds(made))
     );
     if !made.video.is_empty() {
-        text.push_str(&pictures(&made.video, folder));
+        text.push_str(&pictures(made, folder));
     }
     for (index, one) in made.audio.iter().enumerate() {
-        text.push_str(&sound(one, index + 1, folder));
+        text.push_str(&sound(made, one, index + 1, folder));
     }
     for (index, one) in made.subtitles.iter().enumerate() {
         text.push_str(&subtitles(one, 1 + made.audio.len() + index, folder));
@@ -39,7 +40,8 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
 
 // Writing to a String cannot fail, so this file ignores the result of `write!`.
 
-fn pictures(all: &[Picture], folder: &str) -> String {
+fn pictures(made: &Made, folder: &str) -> String {
+    let all = &made.video;
     // Types of access points (ISO/IEC 14496-12 annex I): with type 3, some frames that are shown earlier are missing.
     let access = if all.iter().all(|one| one.track.is_independent) { 1 } else { 3 };
     let mut text = format!(
@@ -54,7 +56,7 @@ fn pictures(all: &[Picture], folder: &str) -> String {
         text.push_str(&representation(
             &format!("video-{index}"),
             &format!("{folder}/{}", one.file),
-            &one.track,
+            (&one.track, buffer_seconds(made)),
             &attributes,
             "",
         ));
@@ -63,7 +65,7 @@ fn pictures(all: &[Picture], folder: &str) -> String {
     text
 }
 
-fn sound(one: &Sound, id: usize, folder: &str) -> String {
+fn sound(made: &Made, one: &Sound, id: usize, folder: &str) -> String {
     let mut text = format!(
         "<AdaptationSet id=\"{id}\" contentType=\"audio\" mimeType=\"audio/mp4\"{} \
          subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\">\n{}",
@@ -72,21 +74,13 @@ fn sound(one: &Sound, id: usize, folder: &str) -> String {
     );
     let channels = format!(
         "<AudioChannelConfiguration schemeIdUri=\"{CHANNELS}\" value=\"{}\"/>\n",
-        channel_configuration(one.channels)
+        one.layout.cicp
     );
     let file = format!("{folder}/{}", one.file);
-    text.push_str(&representation(&format!("audio-{id}"), &file, &one.track, "", &channels));
+    let track = (&one.track, buffer_seconds(made));
+    text.push_str(&representation(&format!("audio-{id}"), &file, track, "", &channels));
     text.push_str("</AdaptationSet>\n");
     text
-}
-
-/// The number of the channel configuration: up to six channels it is their count; eight, front and surround, are configuration 12.
-fn channel_configuration(channels: u32) -> u32 {
-    match channels {
-        7 => 11,
-        8 => 12,
-        channels => channels,
-    }
 }
 
 /// The values of Role for a sound (ISO/IEC 23009-1 section 5.8.5.5). The scheme has none for the original language.
@@ -153,7 +147,7 @@ fn described(name: &str, medium: Medium, own: &[Role], roles: &[&str]) -> String
 fn representation(
     id: &str,
     file: &str,
-    track: &Track,
+    (track, buffer_seconds): (&Track, f64),
     attributes: &str,
     description: &str,
 ) -> String {
@@ -161,7 +155,7 @@ fn representation(
     let mut text = format!(
         "<Representation id=\"{id}\" codecs=\"{codec}\" bandwidth=\"{}\"{attributes}>\n{description}\
          <BaseURL>{file}</BaseURL>\n",
-        track.bits_per_second_max()
+        track.bits_per_second_buffered(buffer_seconds)
     );
     // Ranges name their last byte.
     let _ = writeln!(
@@ -173,6 +167,12 @@ fn representation(
         head_bytes - 1
     );
     text
+}
+
+/// How much a player should buffer before it begins to play: the longest segment, as [`duration`] writes it. Each representation's rate is
+/// the one that suffices with this buffer.
+fn buffer_seconds(made: &Made) -> f64 {
+    (made.longest_seconds() * 1000.0).ceil() / 1000.0
 }
 
 /// xs:duration, to the millisecond.

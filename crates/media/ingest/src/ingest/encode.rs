@@ -12,7 +12,7 @@ use super::progress::{Meter, Pace, Progress};
 use super::publish::sync;
 use super::work::{FINISHED, Work};
 use super::{Ingest, track_name};
-use crate::mp4::Track;
+use crate::mp4::{Mp4Error, Track, join_short_end};
 use crate::probe::Label;
 use crate::role::{Medium, Role};
 
@@ -86,6 +86,11 @@ impl Ingest<'_> {
         let (making, film, folder) = (&job.making, Some(&self.film), work.path());
         let run = Run { making, film, folder, arguments: &arguments };
         let said = run.run(&self.limits(work)?, heard)?;
+        let unusable = |error: Mp4Error| IngestError::Unusable {
+            making: job.making.clone(),
+            why: error.to_string(),
+        };
+        join_short_end(&unfinished).map_err(unusable)?;
         let track = read(&unfinished, &job.making)?;
         whole(track.seconds(), self.told_seconds(job.says_seconds))?;
         sync(&unfinished)?;
@@ -172,13 +177,12 @@ impl Made {
                     track,
                 });
             }
-            Kind::Audio { label, channels } => {
+            Kind::Audio { label, layout } => {
                 let others = self.audio.iter().map(|one| one.name.as_str());
                 let name = track_name::distinct(others, Medium::Sound, &label);
                 let Label { language, is_default, roles, .. } = label;
                 let file = job.file;
-                let sound =
-                    Sound { file, place, language, name, roles, is_default, channels, track };
+                let sound = Sound { file, place, language, name, roles, is_default, layout, track };
                 self.audio.push(sound);
             }
         }

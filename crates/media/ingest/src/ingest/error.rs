@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use catalog::CatalogError;
 
 use crate::confined::Bound;
+use crate::mp4::ENTRIES_MAX;
 
 /// Why a file did not become a title. The message says what to do. After any of these, no part of the title is visible.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,16 @@ pub enum IngestError {
         says_seconds: f64,
         /// The actual playing time.
         has_seconds: f64,
+    },
+    /// Its index would be longer than the format allows.
+    #[error(fmt = write_too_many_segments)]
+    TooManySegments {
+        /// How many segments it would have.
+        segments: u64,
+        /// The segment length in seconds.
+        wanted: f64,
+        /// The shortest length that does, if there is one.
+        enough: Option<f64>,
     },
     /// `--copy` of a codec that browsers do not play from CMAF.
     #[error("--copy packages H.264, HEVC and AV1, and this is {0}: encode it (leave --copy out)")]
@@ -148,6 +159,25 @@ fn write_disk_full(
         None => write!(
             f,
             "the disk of {library} is full: make room and run the same command again; finished parts are kept"
+        ),
+    }
+}
+
+fn write_too_many_segments(
+    segments: &u64,
+    wanted: &f64,
+    enough: &Option<f64>,
+    f: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(
+        f,
+        "with {wanted} s each it would have {segments} segments, and a title can have {ENTRIES_MAX}: "
+    )?;
+    match enough {
+        Some(enough) => write!(f, "use --segment-seconds {enough:.1}"),
+        None => write!(
+            f,
+            "cut it into parts (ffmpeg -i FILE -c copy -f segment -segment_time 86400 %d.mkv)"
         ),
     }
 }

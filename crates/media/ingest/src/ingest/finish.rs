@@ -161,9 +161,15 @@ impl Ingest<'_> {
             }
         }
         for (sound, source) in made.audio.iter().zip(&self.source.audio) {
-            if sound.channels < source.channels {
-                let (from, to) = (source.channels, sound.channels);
+            let (from, to) = (source.channels, sound.layout.channels());
+            if to < from {
                 notes.push(format!("{}: {from} channels were mixed down to {to}", sound.name));
+            } else if to > from {
+                let (from, to) = (jobs::layout_name(source), sound.layout.name);
+                notes.push(format!(
+                    "{}: {from} became {to}, the nearest arrangement of {}",
+                    sound.name, sound.track.codec
+                ));
             }
             let encoded = jobs::why_not_copied(source).filter(|_| self.options.copy);
             notes.extend(encoded.map(|why| format!("{}: re-encoded, {why}", sound.name)));
@@ -178,6 +184,7 @@ fn sum(path: &Path, name: &str) -> Result<FileRecord, IngestError> {
 }
 
 fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {
+    let target = made.target_seconds();
     let record = |one: &super::made::Picture| VideoRecord {
         file: format!("{folder}/{}", one.file),
         playlist: format!("{folder}/{}", beside(&one.file, "m3u8")),
@@ -186,7 +193,7 @@ fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {
         height: one.height,
         frames_per_second: (one.frame_rate.per_second() * 1000.0).round() / 1000.0,
         bits_per_second: one.track.bits_per_second(),
-        bits_per_second_max: one.track.bits_per_second_max(),
+        bits_per_second_max: one.track.bits_per_second_max(target),
         bytes: one.track.bytes,
         segments: one.track.segments.len(),
     };
@@ -194,6 +201,7 @@ fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {
 }
 
 fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
+    let target = made.target_seconds();
     let record = |one: &super::made::Sound| AudioRecord {
         file: format!("{folder}/{}", one.file),
         playlist: format!("{folder}/{}", beside(&one.file, "m3u8")),
@@ -202,9 +210,9 @@ fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
         name: one.name.clone(),
         roles: words_of(&one.roles),
         is_default: one.is_default,
-        channels: one.channels,
+        channels: one.layout.channels(),
         bits_per_second: one.track.bits_per_second(),
-        bits_per_second_max: one.track.bits_per_second_max(),
+        bits_per_second_max: one.track.bits_per_second_max(target),
         bytes: one.track.bytes,
         segments: one.track.segments.len(),
     };

@@ -24,13 +24,13 @@ pub(super) struct Playlist {
 
 /// A playlist for each track, for its key frames if it is a picture, and for each file of subtitles, in their folder.
 pub(super) fn media(made: &Made) -> Vec<Playlist> {
-    let longest = made.longest_seconds();
+    let target = made.target_seconds();
     let tracks = made.tracks().map(|(file, track)| Playlist {
         file: beside(file, "m3u8"),
-        text: of_track(file, track, longest),
+        text: of_track(file, track, target),
     });
     let pictures = made.video.iter().filter_map(|one| {
-        let text = of_key_frames(&one.file, &one.track, longest)?;
+        let text = of_key_frames(&one.file, &one.track, target)?;
         Some(Playlist { file: beside(&one.file, KEY_FRAMES), text })
     });
     let subtitles = made.subtitles.iter().map(|one| Playlist {
@@ -42,15 +42,15 @@ pub(super) fn media(made: &Made) -> Vec<Playlist> {
 
 // Writing to a String cannot fail, so this file ignores the result of `write!`.
 
-fn of_track(file: &str, track: &Track, longest_seconds: f64) -> String {
+fn of_track(file: &str, track: &Track, target_seconds: u32) -> String {
     let bytes = track.segments.iter().map(|segment| segment.bytes);
-    head(longest_seconds, track.is_independent) + &ranges(file, track, bytes)
+    head(target_seconds, track.is_independent) + &ranges(file, track, bytes)
 }
 
 /// Pictures to show while a viewer seeks (section 4.3.3.6): for each segment, its first frame with the bytes before it.
-fn of_key_frames(file: &str, track: &Track, longest_seconds: f64) -> Option<String> {
+fn of_key_frames(file: &str, track: &Track, target_seconds: u32) -> Option<String> {
     let bytes = track.key_frames.as_ref()?.iter().copied();
-    let head = head(longest_seconds, true) + "#EXT-X-I-FRAMES-ONLY\n";
+    let head = head(target_seconds, true) + "#EXT-X-I-FRAMES-ONLY\n";
     Some(head + &ranges(file, track, bytes))
 }
 
@@ -66,17 +66,15 @@ fn ranges(file: &str, track: &Track, bytes: impl Iterator<Item = u64>) -> String
 }
 
 fn of_subtitles(file: &str, seconds: f64) -> String {
-    let mut text = head(seconds, true);
+    let mut text = head(seconds.round().max(1.0) as u32, true);
     let _ = writeln!(text, "#EXTINF:{seconds:.6},\n{file}\n#EXT-X-ENDLIST");
     text
 }
 
-/// The target duration: that of the longest segment, rounded (section 4.3.3.1), and not zero. It has to be the same for all pictures and
-/// sounds (section 6.2.4), so it comes from the longest segment of the whole title; only subtitles may have their own.
-fn head(longest_seconds: f64, is_independent: bool) -> String {
-    let target = longest_seconds.round().max(1.0);
+/// The beginning of a playlist. Only subtitles may have a target duration of their own.
+fn head(target_seconds: u32, is_independent: bool) -> String {
     format!(
-        "#EXTM3U\n#EXT-X-VERSION:{VERSION}\n#EXT-X-TARGETDURATION:{target}\n\
+        "#EXTM3U\n#EXT-X-VERSION:{VERSION}\n#EXT-X-TARGETDURATION:{target_seconds}\n\
          #EXT-X-PLAYLIST-TYPE:VOD\n{}",
         independence(is_independent)
     )
@@ -112,7 +110,7 @@ pub(super) fn master(made: &Made, folder: &str) -> String {
     for one in &made.video {
         text.push_str(&variant(made, one, folder));
     }
-    text.extend(made.video.iter().filter_map(|one| key_frames(one, folder)));
+    text.extend(made.video.iter().filter_map(|one| key_frames(made, one, folder)));
     if made.video.is_empty() {
         text.push_str(&sound_alone(made, folder));
     }
@@ -167,7 +165,7 @@ fn sound(one: &Sound, folder: &str, may_choose: bool) -> String {
         yes_or_no(one.is_default),
         yes_or_no(may_choose),
         characteristics(&one.roles, Medium::Sound),
-        one.channels,
+        one.layout.channels(),
         beside(&one.file, "m3u8")
     );
     text
@@ -224,12 +222,12 @@ fn variant(made: &Made, one: &Picture, folder: &str) -> String {
 }
 
 /// The playlist of a picture's key frames. Its rates count only the key frames (section 4.3.4.3).
-fn key_frames(one: &Picture, folder: &str) -> Option<String> {
+fn key_frames(made: &Made, one: &Picture, folder: &str) -> Option<String> {
     let Picture { track, width, height, .. } = one;
     let frames = track.key_frames.as_ref()?;
     let mean = frames.iter().sum::<u64>() as f64 * 8.0 / track.seconds();
     let mean = mean.ceil() as u64;
-    let max = track.rate_max(frames.iter().copied()).max(mean);
+    let max = track.rate_max(frames, made.target_seconds()).max(mean);
     Some(format!(
         "#EXT-X-I-FRAME-STREAM-INF:BANDWIDTH={max},AVERAGE-BANDWIDTH={mean},CODECS=\"{}\",\
          RESOLUTION={width}x{height},URI=\"{folder}/{}\"\n",
@@ -252,12 +250,14 @@ fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> Strin
     text
 }
 
-/// Rates and codecs of a picture together with the sound of the highest rate (section 4.3.4.2).
+/// Rates and codecs of a picture together with the sound of the highest rate: the largest sum of peaks, and the largest sum of means, of
+/// anything that can be played together (section 4.3.4.2).
 fn rates(made: &Made, picture: Option<&Track>) -> String {
-    let of = |rate: fn(&Track) -> u64| {
+    let of = |rate: &dyn Fn(&Track) -> u64| {
         let sound = made.audio.iter().map(|one| rate(&one.track)).max();
         picture.map_or(0, rate) + sound.unwrap_or(0)
     };
+    let target = made.target_seconds();
     let mut codecs: Vec<&str> = picture.iter().map(|track| track.codec.as_str()).collect();
     for one in &made.audio {
         if !codecs.contains(&one.track.codec.as_str()) {
@@ -266,8 +266,8 @@ fn rates(made: &Made, picture: Option<&Track>) -> String {
     }
     format!(
         "#EXT-X-STREAM-INF:BANDWIDTH={},AVERAGE-BANDWIDTH={},CODECS=\"{}\"",
-        of(Track::bits_per_second_max),
-        of(Track::bits_per_second),
+        of(&|track| track.bits_per_second_max(target)),
+        of(&Track::bits_per_second),
         codecs.join(",")
     )
 }

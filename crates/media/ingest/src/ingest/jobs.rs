@@ -7,8 +7,10 @@
 use std::ffi::OsString;
 
 use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
+use super::segment_count;
 use crate::formats;
 use crate::ladder::Rung;
+use crate::layout::{Layout, is_discrete};
 use crate::probe::{Audio, FrameRate, Label, Source, Video};
 
 /// One file to make.
@@ -32,7 +34,7 @@ pub(super) struct Job {
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Video { width: u32, height: u32, frame_rate: FrameRate },
-    Audio { label: Label, channels: u32 },
+    Audio { label: Label, layout: Layout },
 }
 
 /// The abilities of this machine's ffmpeg, queried only if they matter.
@@ -159,7 +161,7 @@ fn filters(video: &Video, width: u32, height: u32, tools: Tools) -> String {
 
 /// Quality is constant (`-crf`) and the rate is bounded: a film with little motion takes less than its rung allows.
 fn encoder(kbps: u32, frame_rate: FrameRate, options: &Options, tools: Tools) -> Vec<OsString> {
-    let frames = (options.segment_seconds * frame_rate.per_second()).round().max(1.0) as u32;
+    let frames = segment_count::frames(options.segment_seconds, frame_rate);
     let buffer = kbps * 2;
     let words_of = |text: String| words(&text);
     match options.video_codec {
@@ -205,6 +207,10 @@ pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
     if !AUDIO_COPIED.contains(&audio.codec.as_str()) {
         return Some(format!("no browser plays {}", audio.codec));
     }
+    if Layout::copied(audio).is_none() {
+        let channels = layout_name(audio);
+        return Some(format!("no browser plays {} with {channels}", audio.codec));
+    }
     let late = audio.late_seconds;
     (late > AUDIO_LATE_SECONDS).then(|| format!("it begins {late:.1} s late"))
 }
@@ -213,18 +219,27 @@ pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
 const AAC_COPY: &str = "-c copy -bsf:a aac_adtstoasc";
 
 fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
-    let is_copied = options.copy && why_not_copied(audio).is_none();
-    let channels = match options.channels {
-        Channels::Stereo if !is_copied => audio.channels.min(2),
-        _ => audio.channels,
-    };
-    let kbps = channels * if options.audio_codec == AudioCodec::Aac { 64 } else { 48 };
+    let copied = Layout::copied(audio).filter(|_| options.copy && why_not_copied(audio).is_none());
+    let codec = if options.audio_codec == AudioCodec::Aac { "aac" } else { "opus" };
+    let layout = copied.unwrap_or_else(|| match options.channels {
+        Channels::Stereo => Layout::at_most_stereo(audio),
+        Channels::Source => Layout::nearest(codec, audio),
+    });
+    // Added channels are silent and take no share.
+    let kbps = layout.channels().min(audio.channels) * if codec == "aac" { 64 } else { 48 };
+    let is_copied = copied.is_some();
     let mut arguments = if is_copied {
         words(if audio.codec == "aac" { AAC_COPY } else { "-c copy" })
     } else {
-        let codec = if options.audio_codec == AudioCodec::Aac { "aac" } else { "libopus" };
-        let filters = audio_filters(channels, audio.channels);
-        words(&format!("-af {filters} -c:a {codec} -b:a {kbps}k -ar 48000 -ac {channels}"))
+        let encoder = if codec == "aac" { "aac" } else { "libopus" };
+        let filters = audio_filters(layout, audio);
+        let channels = match layout.channels() {
+            channels @ 1..=2 => format!("-ac {channels}"),
+            // Their number alone would mean another arrangement. Without the mapping family, ffmpeg swaps channels of 5.0 and 6.1.
+            _ if codec == "opus" => "-mapping_family 1".to_owned(),
+            _ => String::new(),
+        };
+        words(&format!("-af {filters} -c:a {encoder} -b:a {kbps}k -ar 48000 {channels}"))
     };
     let microseconds = (options.segment_seconds * 1e6) as u64;
     arguments.extend(words(&format!("-frag_duration {microseconds}")));
@@ -233,7 +248,7 @@ fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
     Job {
         file: format!("audio-{number}-{language}.mp4"),
         making: format!("audio {number} ({language}){}", if is_copied { ", copied" } else { "" }),
-        kind: Kind::Audio { label: audio.label.clone(), channels },
+        kind: Kind::Audio { label: audio.label.clone(), layout },
         arguments,
         says_seconds: audio.seconds,
         // About the cost of a picture of some 100 by 100.
@@ -242,16 +257,29 @@ fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
     }
 }
 
-/// Fills a late start and gaps of the sound with silence, so that it stays in sync with its picture.
-fn audio_filters(channels: u32, source_channels: u32) -> String {
-    let mut filters = "aresample=async=1:first_pts=0".to_owned();
-    // Opus encoders require the usual channel order, whatever the source's layout.
-    match (channels == source_channels, channels) {
-        (true, 6) => filters.push_str(",aformat=channel_layouts=5.1"),
-        (true, 8) => filters.push_str(",aformat=channel_layouts=7.1"),
-        _ => {}
+/// Fills a late start and gaps of the sound with silence, so that it stays in sync with its picture. More than two channels go where
+/// the encoder has them.
+fn audio_filters(layout: Layout, audio: &Audio) -> String {
+    let mut filters = String::new();
+    if is_discrete(audio) {
+        // Nothing says what the channels are, so each is heard on one side. `<` keeps the sum within range.
+        let every_second = |first: u32| {
+            let channels = (first..audio.channels).step_by(2).map(|index| format!("c{index}"));
+            channels.collect::<Vec<_>>().join("+")
+        };
+        filters = format!("pan=stereo|FL<{}|FR<{},", every_second(0), every_second(1));
+    }
+    filters.push_str("aresample=async=1:first_pts=0");
+    if layout.channels() > 2 {
+        filters.push_str(",aformat=channel_layouts=");
+        filters.push_str(layout.name);
     }
     filters
+}
+
+/// The arrangement of a source's channels, for messages: "5.1(side)", or "9 channels".
+pub(super) fn layout_name(audio: &Audio) -> String {
+    audio.layout.clone().unwrap_or_else(|| format!("{} channels", audio.channels))
 }
 
 /// The output: one track, a fragment per segment, and an index of them at the front. The edit list defines the start of the film in
@@ -271,31 +299,16 @@ pub(crate) fn words(phrase: &str) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn video(width: u32, height: u32) -> Video {
-        Video {
-            index: 0,
-            codec: "h264".into(),
-            width,
-            height,
-            stored_pixels: u64::from(width) * u64::from(height),
-            frame_rate: FrameRate { frames: 30, seconds: 1 },
-            is_hdr: false,
-            is_interlaced: false,
-            late_seconds: 0.0,
-            seconds: None,
-        }
-    }
-
     #[test]
     fn sizes_are_even_keep_the_shape_and_never_grow() {
-        assert_eq!(size(&video(1920, 1080), 720), (1280, 720));
-        assert_eq!(size(&video(1080, 1920), 360), (360, 640));
-        assert_eq!(size(&video(853, 481), 481), (852, 480));
-        assert_eq!(size(&video(853, 481), 360), (638, 360));
-        assert_eq!(size(&video(3, 5), 3), (2, 4));
+        assert_eq!(size(&Video::example(1920, 1080), 720), (1280, 720));
+        assert_eq!(size(&Video::example(1080, 1920), 360), (360, 640));
+        assert_eq!(size(&Video::example(853, 481), 481), (852, 480));
+        assert_eq!(size(&Video::example(853, 481), 360), (638, 360));
+        assert_eq!(size(&Video::example(3, 5), 3), (2, 4));
         for (width, height) in [(641, 359), (1, 1), (99, 4001), (1921, 1081)] {
             let side = width.min(height);
-            let (w, h) = size(&video(width, height), side);
+            let (w, h) = size(&Video::example(width, height), side);
             assert!(w % 2 == 0 && h % 2 == 0, "{w}x{h}");
             assert!(w <= width.max(2) && h <= height.max(2), "{width}x{height} as {w}x{h}");
         }

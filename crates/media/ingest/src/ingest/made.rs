@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::layout::Layout;
 use crate::mp4::Track;
 use crate::probe::FrameRate;
 use crate::role::Role;
@@ -39,7 +40,7 @@ pub(super) struct Sound {
     pub(super) name: String,
     pub(super) roles: Vec<Role>,
     pub(super) is_default: bool,
-    pub(super) channels: u32,
+    pub(super) layout: Layout,
     pub(super) track: Track,
 }
 
@@ -66,6 +67,12 @@ impl Made {
     /// The longest segment of any picture or sound.
     pub(super) fn longest_seconds(&self) -> f64 {
         self.tracks().map(|(_, track)| track.longest_seconds()).fold(0.0, f64::max)
+    }
+
+    /// The target duration of HLS: that of the longest segment, rounded (RFC 8216 section 4.3.3.1), and not zero. It has to be the same for
+    /// all pictures and sounds (section 6.2.4), so it comes from the longest segment of the whole title.
+    pub(super) fn target_seconds(&self) -> u32 {
+        self.longest_seconds().round().max(1.0) as u32
     }
 
     /// Every track file, by name.

@@ -23,6 +23,7 @@ mod options;
 mod pictures;
 mod progress;
 mod publish;
+mod segment_count;
 mod stop;
 mod subtitles;
 mod track_name;
@@ -170,7 +171,10 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
         Some(video) if video.late_seconds > COPIED_LATE_SECONDS => {
             Err(IngestError::CannotCopyLate(video.late_seconds))
         }
-        _ => Ok(source),
+        _ => {
+            segment_count::check(&source, options)?;
+            Ok(source)
+        }
     }
 }
 

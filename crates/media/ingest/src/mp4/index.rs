@@ -2,7 +2,7 @@
 
 use super::Mp4Error;
 
-/// A part of the file that plays on its own, after the head.
+/// A part of the file that plays on its own, after the head: one fragment, or at the end two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// Its offset from the start of the file.
@@ -14,23 +14,29 @@ pub(crate) struct Segment {
 }
 
 /// Bytes of one entry: type and size, duration, kind of access point.
-const ENTRY_BYTES: usize = 12;
+pub(super) const ENTRY_BYTES: usize = 12;
 /// The top bit of an entry's size means that it points to another index.
 const POINTS_AT_INDEX: u32 = 1 << 31;
+
+/// An index has at most this many entries: their number has 16 bits.
+pub(crate) const ENTRIES_MAX: u32 = 0xffff;
+/// Where the number of entries is in an index of version 0, and in one of version 1.
+const COUNT_AT: usize = 20;
+const WIDE_COUNT_AT: usize = 28;
 
 /// The timescale and the segments of an index whose box ends at `end`.
 pub(super) fn parse(content: &[u8], end: u64) -> Result<(u32, Vec<Segment>), Mp4Error> {
     const SHORT: Mp4Error = Mp4Error::Broken("its segment index is cut short");
-    let is_wide = *content.first().ok_or(SHORT)? > 0;
     // Version and flags, track; then the timescale.
     let timescale = number(content, 8).ok_or(SHORT)?;
-    let (first_offset, entries_at) = if is_wide {
-        let high = u64::from(number(content, 20).ok_or(SHORT)?);
-        (high << 32 | u64::from(number(content, 24).ok_or(SHORT)?), 28)
+    let entries_at = count_at(content).ok_or(SHORT)?;
+    let low = u64::from(number(content, entries_at - 4).ok_or(SHORT)?);
+    let first_offset = if entries_at == WIDE_COUNT_AT {
+        u64::from(number(content, entries_at - 8).ok_or(SHORT)?) << 32 | low
     } else {
-        (u64::from(number(content, 16).ok_or(SHORT)?), 20)
+        low
     };
-    let count = (number(content, entries_at).ok_or(SHORT)? & 0xffff) as usize;
+    let count = (number(content, entries_at).ok_or(SHORT)? & ENTRIES_MAX) as usize;
     let entries = content
         .get(entries_at + 4..)
         .filter(|entries| entries.len() == count * ENTRY_BYTES)
@@ -52,6 +58,31 @@ fn segments(entries: &[u8], mut offset: u64) -> Result<Vec<Segment>, Mp4Error> {
         offset = offset.saturating_add(u64::from(size));
     }
     Ok(segments)
+}
+
+/// Where the number of entries is, after times and offsets of 32 bits or of 64.
+fn count_at(content: &[u8]) -> Option<usize> {
+    Some(if *content.first()? > 0 { WIDE_COUNT_AT } else { COUNT_AT })
+}
+
+/// The content with the last two entries as one. `None` if there are fewer, or one entry cannot hold both.
+pub(super) fn joined(content: &[u8]) -> Option<Vec<u8>> {
+    let count_at = count_at(content)?;
+    let count = number(content, count_at)?;
+    let last_two_at = content.len().checked_sub(2 * ENTRY_BYTES)?;
+    if count & ENTRIES_MAX < 2 || last_two_at < count_at + 4 {
+        return None;
+    }
+    let sum = |at: usize| number(content, at)?.checked_add(number(content, at + ENTRY_BYTES)?);
+    let (size, ticks) = (sum(last_two_at)?, sum(last_two_at + 4)?);
+    if size & POINTS_AT_INDEX != 0 {
+        return None;
+    }
+    let mut joined = content[..last_two_at + ENTRY_BYTES].to_vec();
+    joined[count_at..count_at + 4].copy_from_slice(&(count - 1).to_be_bytes());
+    joined[last_two_at..last_two_at + 4].copy_from_slice(&size.to_be_bytes());
+    joined[last_two_at + 4..last_two_at + 8].copy_from_slice(&ticks.to_be_bytes());
+    Some(joined)
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {

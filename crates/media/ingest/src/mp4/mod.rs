@@ -1,8 +1,8 @@
 //! Reads the few boxes of a CMAF track file (ISO/IEC 14496-12, 23000-19) that manifests need: the position of its head and its segment
 //! index, the start and the duration of each segment, and its codec in the form of RFC 6381.
 //!
-//! Reading also checks the file: its boxes must fill it to the last byte, and its index must list exactly the fragments in it. So files
-//! that an encoder left unfinished are refused. Media is not decoded.
+//! Reading also checks the file: its boxes must fill it to the last byte, and its index must list exactly the fragments in it; the last entry
+//! may span two (`join.rs`). So files that an encoder left unfinished are refused. Media is not decoded.
 //!
 //! Bounded: a head has at most [`HEAD_BYTES_MAX`], and everything else is skipped.
 
@@ -10,6 +10,8 @@ mod boxes;
 mod codec;
 mod fragment;
 mod index;
+mod join;
+mod rates;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +21,8 @@ use std::ops::Range;
 use std::path::Path;
 
 use boxes::{Fragment, TopLevel, top_level};
-pub(crate) use index::Segment;
+pub(crate) use index::{ENTRIES_MAX, Segment};
+pub(crate) use join::join_short_end;
 
 /// No 'moov' or 'sidx' of a file with one track is larger: an index of 16 hours with a segment a second has 700 KB.
 const HEAD_BYTES_MAX: u64 = 16 << 20;
@@ -27,7 +30,7 @@ const HEAD_BYTES_MAX: u64 = 16 << 20;
 /// A CMAF track file as manifests see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Track {
-    /// The bytes that a player needs before any segment: 'ftyp' and 'moov', from the first byte on.
+    /// The bytes that a player needs before any segment: 'ftyp' and 'moov', from the first byte on, up to the index.
     pub(crate) head_bytes: u64,
     /// The position of the segment index.
     pub(crate) index: Range<u64>,
@@ -61,9 +64,10 @@ impl Track {
         let bytes = file.metadata()?.len();
         let TopLevel { head, index, fragments } = top_level(&mut file, bytes)?;
         let (timescale, segments) = index::parse(&index.content, index.range.end)?;
-        let offsets = fragments.iter().map(|fragment| fragment.offset);
-        if !segments.iter().map(|segment| segment.offset).eq(offsets) {
-            return Err(Mp4Error::Broken("its index does not match its fragments"));
+        const UNMATCHED: Mp4Error = Mp4Error::Broken("its index does not match its fragments");
+        let begins = first_fragments(&segments, &fragments).ok_or(UNMATCHED)?;
+        if index.range.start < head.range.end {
+            return Err(Mp4Error::Broken("its segment index is in front of its head"));
         }
         if segments.last().map(|last| last.offset + last.bytes) != Some(bytes) {
             return Err(Mp4Error::Broken("its index does not end where the file ends"));
@@ -73,11 +77,11 @@ impl Track {
             let end = one.start.map(|start| start.key_frame_end);
             end.filter(|bytes| *bytes <= segment.bytes)
         };
-        let key_frames = fragments.iter().zip(&segments).map(key_frame).collect();
+        let key_frames = begins.iter().zip(&segments).map(key_frame).collect();
         let is_alone = |one: &Fragment| one.start.is_some_and(|start| !start.has_leading_frames);
-        let is_independent = fragments.iter().all(is_alone);
+        let is_independent = begins.iter().all(is_alone);
         Ok(Self {
-            head_bytes: head.range.end,
+            head_bytes: index.range.start,
             index: index.range,
             timescale,
             segments,
@@ -98,31 +102,17 @@ impl Track {
         f64::from(segment.ticks) / f64::from(self.timescale)
     }
 
-    /// The mean rate, without the head and the index.
-    pub(crate) fn bits_per_second(&self) -> u64 {
-        let media = self.bytes - self.index.end;
-        (media as f64 * 8.0 / self.seconds()).ceil() as u64
-    }
-
-    /// The highest rate of a segment. Segments less than half as long as the longest do not count: RFC 8216 section 4.1 considers runs of at
-    /// least half the target duration.
-    pub(crate) fn bits_per_second_max(&self) -> u64 {
-        let bytes = self.segments.iter().map(|one| one.bytes);
-        self.rate_max(bytes).max(self.bits_per_second())
-    }
-
-    /// The highest rate if only these `bytes` of each segment are played.
-    pub(crate) fn rate_max(&self, bytes: impl Iterator<Item = u64>) -> u64 {
-        let longest = self.longest_seconds();
-        let segments = self.segments.iter().zip(bytes);
-        let counted = segments.filter(|(one, _)| self.seconds_of(one) * 2.0 >= longest);
-        let rates =
-            counted.map(|(one, bytes)| (bytes as f64 * 8.0 / self.seconds_of(one)).ceil() as u64);
-        rates.max().unwrap_or(0)
-    }
-
     /// The longest segment.
     pub(crate) fn longest_seconds(&self) -> f64 {
         self.segments.iter().map(|segment| self.seconds_of(segment)).fold(0.0, f64::max)
     }
+}
+
+/// The fragments with which segments begin. `None` unless each segment is one fragment; only the last one may be two.
+fn first_fragments<'f>(segments: &[Segment], fragments: &'f [Fragment]) -> Option<&'f [Fragment]> {
+    let (begins, joined) = fragments.split_at_checked(segments.len())?;
+    let last = segments.last()?;
+    let is_matched = segments.iter().zip(begins).all(|(one, other)| one.offset == other.offset);
+    let is_within = |one: &Fragment| one.offset < last.offset.saturating_add(last.bytes);
+    (is_matched && joined.len() <= 1 && joined.iter().all(is_within)).then_some(begins)
 }

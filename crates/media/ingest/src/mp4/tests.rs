@@ -56,7 +56,7 @@ fn a_track_is_read_from_its_boxes() {
     assert_eq!(track.index, head_bytes..head_bytes + index(&[100, 60]).len() as u64);
     let sizes: Vec<_> = track.segments.iter().map(|one| one.bytes).collect();
     assert_eq!((sizes, track.seconds()), (vec![100, 60], 4.0));
-    assert_eq!((track.bits_per_second(), track.bits_per_second_max()), (320, 400));
+    assert_eq!((track.bits_per_second(), track.bits_per_second_max(2)), (320, 400));
 }
 
 /// Flags of frames.
@@ -126,10 +126,57 @@ fn an_index_that_does_not_fit_its_file_is_refused() {
     let with = |index: Vec<u8>| [start.clone(), index, fragment(100), fragment(60)].concat();
     assert!(refused(&with(index(&[100]))).contains("does not match its fragments"));
     assert!(refused(&with(index(&[60, 100]))).contains("does not match its fragments"));
+    assert!(refused(&[with(index(&[160])), fragment(60)].concat()).contains("does not match"));
     assert!(refused(&with(index(&[100, 59]))).contains("does not end where"));
     assert!(refused(&with(index(&[]))).contains("empty"));
     assert!(refused(&with(Vec::new())).contains("no segment index"));
     assert!(refused(&with(index(&[100, 60]).repeat(2))).contains("more than one"));
+}
+
+/// Makes the short end of a file part of the segment before; returns the result.
+fn end_joined(bytes: &[u8]) -> (Vec<u8>, Track) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
+    join_short_end(file.path()).unwrap();
+    let joined = std::fs::read(file.path()).unwrap();
+    let track = read(&joined).unwrap();
+    (joined, track)
+}
+
+/// A file whose last segment lasts `ticks` of 1000.
+fn ending(ticks: u32) -> Vec<u8> {
+    let mut index = index(&[100, 60, 40]);
+    let last_at = index.len() - 8;
+    index[last_at..last_at + 4].copy_from_slice(&ticks.to_be_bytes());
+    let start = [boxed(b"ftyp", b"cmfc"), head(), index].concat();
+    [start, fragment(100), fragment(60), fragment(40)].concat()
+}
+
+#[test]
+fn a_last_segment_below_a_tenth_of_a_second_is_joined_to_the_one_before() {
+    let before = ending(99);
+    let (joined, track) = end_joined(&before);
+    let segments: Vec<_> = track.segments.iter().map(|one| (one.bytes, one.ticks)).collect();
+    assert_eq!(segments, [(100, 2000), (100, 2099)]);
+    // Nothing but the index has moved: it ends where it ended, and the head reaches to it.
+    assert_eq!(joined.len(), before.len());
+    assert_eq!(&joined[track.index.end as usize..], &before[track.index.end as usize..]);
+    assert_eq!(&joined[track.head_bytes as usize + 4..][..4], b"sidx");
+    assert_eq!(&joined[track.head_bytes as usize - 8..][..4], b"free");
+    let (again, _) = end_joined(&joined);
+    assert_eq!(again, joined, "joined once");
+}
+
+#[test]
+fn other_last_segments_stay_as_they_are() {
+    for whole in [ending(100), ending(2000), whole()] {
+        assert_eq!(end_joined(&whole).0, whole);
+    }
+    let mut index = index(&[100]);
+    let last_at = index.len() - 8;
+    index[last_at..last_at + 4].copy_from_slice(&40_u32.to_be_bytes());
+    let alone = [boxed(b"ftyp", b"cmfc"), head(), index, fragment(100)].concat();
+    assert_eq!(end_joined(&alone).0, alone, "there is none before it");
 }
 
 #[test]
