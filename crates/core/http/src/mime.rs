@@ -7,44 +7,110 @@ const TYPES: &[(&str, &str)] = &[
     ("mp4", "video/mp4"),
     ("m4v", "video/mp4"),
     ("m4a", "audio/mp4"),
+    ("m4b", "audio/mp4"), // Audio books.
+    ("m4r", "audio/mp4"), // Ringtones.
     ("cmfv", "video/mp4"),
     ("cmfa", "audio/mp4"),
     ("cmft", "application/mp4"),
+    ("f4v", "video/mp4"),
+    ("3gp", "video/3gpp"),
+    ("3g2", "video/3gpp2"),
     // Manifests (RFC 8216 section 4; ISO/IEC 23009-1).
     ("m3u8", "application/vnd.apple.mpegurl"),
     ("mpd", "application/dash+xml"),
-    // Other video.
+    ("m3u", "audio/x-mpegurl"), // Not registered; in common use.
+    // MPEG streams (RFC 3555 section 4): of television, cameras and discs.
     ("ts", "video/mp2t"),
+    ("m2ts", "video/mp2t"),
+    ("mts", "video/mp2t"),
+    ("m2t", "video/mp2t"),
+    ("mpg", "video/mpeg"),
+    ("mpeg", "video/mpeg"),
+    ("mpe", "video/mpeg"),
+    ("m1v", "video/mpeg"),
+    ("m2v", "video/mpeg"),
+    ("vob", "video/mpeg"),
+    // Other video.
     ("webm", "video/webm"),
     ("mkv", "video/matroska"),
+    ("mk3d", "video/matroska-3d"),
     ("mka", "audio/matroska"),
+    ("mks", "application/x-matroska"), // Not registered: subtitles alone.
     ("mov", "video/quicktime"),
+    ("qt", "video/quicktime"),
     ("ogv", "video/ogg"),
-    ("avi", "video/x-msvideo"), // Not registered; in common use.
+    ("ogx", "application/ogg"),
+    ("avi", "video/x-msvideo"), // Not registered; in common use, and so are those of the next four.
+    ("flv", "video/x-flv"),
+    ("wmv", "video/x-ms-wmv"),
+    ("asf", "video/x-ms-asf"),
+    ("wtv", "video/x-wtv"),
+    ("mxf", "application/mxf"),
+    ("rm", "application/vnd.rn-realmedia"),
+    ("rmvb", "application/vnd.rn-realmedia-vbr"), // Not registered; in common use.
+    ("dv", "video/dv"),
+    ("y4m", "video/x-yuv4mpeg"), // Not registered; in common use.
     // Audio.
     ("mp3", "audio/mpeg"),
+    ("mp2", "audio/mpeg"),
+    ("mpga", "audio/mpeg"),
     ("aac", "audio/aac"),
+    ("adts", "audio/aac"),
     ("ac3", "audio/ac3"),
     ("ec3", "audio/eac3"),
+    ("eac3", "audio/eac3"),
+    ("ac4", "audio/ac4"),
+    ("dts", "audio/vnd.dts"),
+    ("dtshd", "audio/vnd.dts.hd"),
+    ("thd", "audio/vnd.dolby.mlp"),
+    ("mlp", "audio/vnd.dolby.mlp"),
     ("flac", "audio/flac"),
     ("ogg", "audio/ogg"),
+    ("oga", "audio/ogg"),
+    ("spx", "audio/ogg"),
     ("opus", "audio/ogg"),
-    ("wav", "audio/wav"), // Not registered; in common use.
+    ("weba", "audio/webm"),
+    ("amr", "audio/amr"),
+    ("awb", "audio/amr-wb"),
+    ("au", "audio/basic"),
+    ("wav", "audio/wav"), // Not registered; in common use, and so are the rest.
+    ("wma", "audio/x-ms-wma"),
+    ("aif", "audio/aiff"),
+    ("aiff", "audio/aiff"),
+    ("caf", "audio/x-caf"),
+    ("ape", "audio/x-ape"),
+    ("wv", "audio/x-wavpack"),
+    ("tta", "audio/x-tta"),
     // Captions and text.
     ("vtt", "text/vtt; charset=utf-8"),
     ("srt", "application/x-subrip"), // Not registered; in common use.
+    ("ass", "text/x-ssa"), // Not registered; in common use. The file may have any charset.
+    ("ssa", "text/x-ssa"),
+    ("scc", "text/x-scc"), // Not registered; in common use.
     ("ttml", "application/ttml+xml"),
+    ("dfxp", "application/ttml+xml"),
+    ("itt", "application/ttml+xml"),
+    ("lrc", "text/plain; charset=utf-8"),
+    ("nfo", "text/plain; charset=utf-8"),
     ("txt", "text/plain; charset=utf-8"),
     ("md", "text/markdown; charset=utf-8"),
+    ("csv", "text/csv; charset=utf-8"),
     ("xml", "application/xml"),
     ("pdf", "application/pdf"),
+    ("zip", "application/zip"),
     // Pictures.
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),
     ("png", "image/png"),
+    ("apng", "image/apng"),
     ("gif", "image/gif"),
     ("webp", "image/webp"),
     ("avif", "image/avif"),
+    ("heic", "image/heic"),
+    ("jxl", "image/jxl"),
+    ("bmp", "image/bmp"),
+    ("tif", "image/tiff"),
+    ("tiff", "image/tiff"),
     ("svg", "image/svg+xml"),
     ("ico", "image/vnd.microsoft.icon"),
     // Pages.
@@ -56,7 +122,10 @@ const TYPES: &[(&str, &str)] = &[
     ("json", "application/json"),
     ("map", "application/json"),
     ("wasm", "application/wasm"),
+    ("woff", "font/woff"),
     ("woff2", "font/woff2"),
+    ("ttf", "font/ttf"),
+    ("otf", "font/otf"),
 ];
 
 /// The type of unknown bytes (RFC 2046 section 4.5.1). HLS keys (`.key`) have it on purpose.
@@ -89,6 +158,17 @@ mod tests {
             ("a.", UNKNOWN),
             ("a.key", UNKNOWN),
             ("", UNKNOWN),
+            ("BDMV/STREAM/00001.m2ts", "video/mp2t"),
+            ("00001.MTS", "video/mp2t"),
+            ("old.mpg", "video/mpeg"),
+            ("VIDEO_TS/VTS_01_1.VOB", "video/mpeg"),
+            ("phone.3gp", "video/3gpp"),
+            ("web.flv", "video/x-flv"),
+            ("desk.wmv", "video/x-ms-wmv"),
+            ("song.oga", "audio/ogg"),
+            ("book.m4b", "audio/mp4"),
+            ("signs.ass", "text/x-ssa"),
+            ("disc.dts", "audio/vnd.dts"),
             (".css", "text/css; charset=utf-8"),
         ] {
             assert_eq!(content_type(path.as_bytes()), expected, "{path}");

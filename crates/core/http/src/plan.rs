@@ -37,6 +37,8 @@ pub fn respond(request: &Request, entity: &Entity<'_>, context: &Context<'_>) ->
         }
         _ => {}
     }
+    let content_type = context.content_type.unwrap_or(entity.content_type);
+    let entity = &Entity { content_type, ..entity.clone() };
     match evaluate(request, entity) {
         Verdict::Failed => refuse(Refusal::PreconditionFailed, request, context),
         Verdict::NotModified => not_modified(request, entity, context),

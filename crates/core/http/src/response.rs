@@ -29,6 +29,8 @@ pub struct Context<'a> {
     pub cache_control: &'a str,
     /// Additional header lines for files.
     pub fields: Option<&'a FieldLines>,
+    /// The media type of the file, instead of [`crate::Entity::content_type`]; visible ASCII.
+    pub content_type: Option<&'a str>,
     /// Decides whether pages of other origins may read answers.
     pub cors: Cors,
     /// Headers that pages of other origins may send in addition to the usual ones; each a token (RFC 9110 section 5.6.2).
@@ -52,6 +54,7 @@ impl<'a> Context<'a> {
             server: "fullbore",
             cache_control: "no-cache",
             fields: None,
+            content_type: None,
             cors: Cors::SameOrigin,
             cors_headers: &[],
             hsts_seconds: 0,

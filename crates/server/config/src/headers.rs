@@ -1,4 +1,4 @@
-//! `Cache-Control` and further headers of files, by path.
+//! `Cache-Control`, `Content-Type` and further headers of files, by path.
 
 use super::{ConfigError, Http, within};
 use crate::path_pattern::{PathPattern, PatternFault};
@@ -21,6 +21,9 @@ pub struct HeaderRule {
     /// Their `Cache-Control`; if unset, the default for all files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_control: Option<String>,
+    /// Their `Content-Type`; if unset, the one of their extension, or on an edge the origin's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
     /// Further headers, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
@@ -37,6 +40,9 @@ impl HeaderRule {
         PathPattern::new(&self.path).map_err(HeaderFault::Path)?;
         if let Some(value) = self.cache_control.as_ref().filter(|value| !is_cache_control(value)) {
             return Err(HeaderFault::CacheControl(value.clone()));
+        }
+        if let Some(value) = self.content_type.as_ref().filter(|value| !is_content_type(value)) {
+            return Err(HeaderFault::ContentType(value.clone()));
         }
         self.lines(cors).map(drop).map_err(HeaderFault::Field)
     }
@@ -81,6 +87,17 @@ fn is_cache_control(value: &str) -> bool {
     !value.trim().is_empty() && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
+/// A type and a subtype (RFC 9110 section 8.3.1), with or without parameters.
+fn is_content_type(value: &str) -> bool {
+    let (kind, parameters) = value.split_once(';').unwrap_or((value, ""));
+    let is_token = |text: &str| {
+        let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        !text.is_empty() && text.bytes().all(may_be)
+    };
+    kind.trim_end().split_once('/').is_some_and(|(kind, form)| is_token(kind) && is_token(form))
+        && parameters.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+}
+
 /// The fault of a rule about headers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFault {
@@ -90,6 +107,9 @@ pub enum HeaderFault {
     /// Its `cache_control` is invalid; this is the text.
     #[error("cache_control has {0:?}; write visible ASCII, such as \"max-age=60\"")]
     CacheControl(String),
+    /// Its `content_type` is invalid; this is the text.
+    #[error("content_type has {0:?}; write a media type, such as \"video/mp2t\"")]
+    ContentType(String),
     /// One of its `fields`.
     #[error("fields: {0}")]
     Field(FieldFault),
@@ -112,10 +132,11 @@ mod tests {
     #[test]
     fn rules_are_read_and_survive_being_written() {
         let text = "[[http.headers]]\npath = \"*.mpd\"\ncache_control = \"max-age=2\"\n\
+            [[http.headers]]\npath = \"*.tod\"\ncontent_type = \"text/x-a; charset=utf-8\"\n\
             [[http.headers]]\npath = \"/films/*\"\nfields = { \"X-Robots-Tag\" = \"noindex\" }\n";
         check(text).unwrap();
         let config: Config = toml::from_str(text).unwrap();
-        assert_eq!(config.http.headers.len(), 2);
+        assert_eq!(config.http.headers.len(), 3);
         let written = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&written).unwrap(), config);
     }
@@ -127,6 +148,9 @@ mod tests {
             ("path = \"films/*\"", "path", "\"/films/*\""),
             ("path = \"/a\"\ncache_control = \"a\\nb\"", "cache_control", "max-age=60"),
             ("path = \"/a\"\ncache_control = \"\"", "cache_control", "max-age=60"),
+            ("path = \"/a\"\ncontent_type = \"video\"", "content_type", "\"video/mp2t\""),
+            ("path = \"/a\"\ncontent_type = \"a/b\\r\\nc\"", "content_type", "\"video/mp2t\""),
+            ("path = \"/a\"\ncontent_type = \"\"", "content_type", "\"video/mp2t\""),
             ("path = \"/a\"\nfields = { \"a b\" = \"c\" }", "fields", "\"X-Robots-Tag\""),
             ("path = \"/a\"\nfields = { Connection = \"close\" }", "fields", "leave it out"),
             ("path = \"/a\"\nfields = { X = \"a\\r\\nb\" }", "fields", "\"noindex\""),

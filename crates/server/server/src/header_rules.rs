@@ -1,4 +1,4 @@
-//! `Cache-Control` and further headers for files, by rule. The rules are prepared once per worker, and a file's rule is looked up at its first
+//! `Cache-Control`, `Content-Type` and further headers for files, by rule. The rules are prepared once per worker, and a file's rule is looked up at its first
 //! request: each later response only copies bytes.
 
 use config::PathPattern;
@@ -13,6 +13,7 @@ pub(crate) struct HeaderRules(Box<[ReadyRule]>);
 pub(crate) struct ReadyRule {
     path: PathPattern,
     cache_control: Option<String>,
+    content_type: Option<String>,
     fields: FieldLines,
 }
 
@@ -44,6 +45,7 @@ impl ReadyRule {
         Self {
             path: PathPattern::new(&rule.path).expect("checked with the configuration"),
             cache_control: rule.cache_control.clone(),
+            content_type: rule.content_type.clone(),
             fields: rule.lines(cors).expect("checked with the configuration"),
         }
     }
@@ -51,6 +53,11 @@ impl ReadyRule {
     /// The files' `Cache-Control`, if it differs from the default.
     pub(crate) fn cache_control(&self) -> Option<&str> {
         self.cache_control.as_deref()
+    }
+
+    /// The files' media type, if it differs from that of their extension.
+    pub(crate) fn content_type(&self) -> Option<&str> {
+        self.content_type.as_deref()
     }
 
     /// Their further headers.

@@ -96,6 +96,7 @@ impl Answering {
         let date = self.date.get();
         f(&fullbore_http::Context {
             cache_control: rule.and_then(ReadyRule::cache_control).unwrap_or(&self.cache_control),
+            content_type: rule.and_then(ReadyRule::content_type),
             fields: rule.map(ReadyRule::fields),
             cors: self.cors,
             cors_headers: &self.cors_headers,

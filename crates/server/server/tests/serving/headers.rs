@@ -12,7 +12,7 @@ use token::{Grant, KeyRing};
 fn rule(path: &str, cache_control: Option<&str>, fields: &[(&str, &str)]) -> HeaderRule {
     let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     let cache_control = cache_control.map(str::to_owned);
-    HeaderRule { path: path.into(), cache_control, fields: fields.collect() }
+    HeaderRule { path: path.into(), cache_control, content_type: None, fields: fields.collect() }
 }
 
 /// Films stay for good, except for a trailer; manifests are revalidated after two seconds.
@@ -107,5 +107,27 @@ fn a_path_is_matched_without_its_token() {
     assert_eq!((response.status, response.field("X-A")), (200, Some("1")));
     let refused = served.viewer().ask("/films/a%20b.mp4");
     assert_eq!((refused.status, set(&refused)), (403, [Some("no-store"), None, None, None]));
+    served.stop();
+}
+
+#[test]
+fn a_rule_sets_the_media_type_of_files_that_no_extension_explains() {
+    let library = library();
+    for name in ["clip.tod", "clip.m2ts"] {
+        Content::new(1, 1000).write(&library.path().join(name)).unwrap();
+    }
+    let served = Served::start(library.path(), Protocol::Plain, |config| {
+        let content_type = Some("video/x-camera".to_owned());
+        config.http.headers = vec![HeaderRule { content_type, ..rule("*.tod", None, &[]) }];
+    });
+    let mut viewer = served.viewer();
+    for (method, lines) in [("GET", ""), ("HEAD", ""), ("GET", "Range: bytes=5-9\r\n")] {
+        let of = |path: &str, viewer: &mut Viewer| {
+            let response = ask(viewer, method, path, lines);
+            response.field("Content-Type").map(str::to_owned)
+        };
+        assert_eq!(of("/clip.tod", &mut viewer).as_deref(), Some("video/x-camera"), "{lines}");
+        assert_eq!(of("/clip.m2ts", &mut viewer).as_deref(), Some("video/mp2t"), "{lines}");
+    }
     served.stop();
 }
