@@ -359,8 +359,14 @@ impl Stream {
         }
         // Matroska states times but no count. Its times are rounded, so a single frame may last a bit longer than the rate says.
         let rate = self.avg_frame_rate.as_deref().and_then(|text| fraction(text, '/'));
-        let frames = |(frames, seconds)| f64::from(frames) / f64::from(seconds);
-        self.seconds().zip(rate).is_some_and(|(seconds, rate)| seconds * frames(rate) < 2.0)
+        match (self.seconds(), rate) {
+            (Some(seconds), Some((frames, of_seconds))) => {
+                seconds * f64::from(frames) / f64::from(of_seconds) < 2.0
+            }
+            (None, Some(_)) => false,
+            // A rate is measured between frames, so ffprobe has found only one.
+            (_, None) => self.has_picture_codec(),
+        }
     }
 
     /// Whether it could be a still picture: nothing says how many frames it has, and the one may be shown late.
@@ -572,6 +578,37 @@ mod tests {
         assert_eq!(source.audio[0].label.language.as_deref(), Some("de"));
         assert_eq!(source.text.len(), 1);
         assert_eq!(source.left_out, ["subtitle stream 2 (hdmv_pgs_subtitle: pictures, not text)"]);
+    }
+
+    #[test]
+    fn a_picture_without_a_rate_is_a_cover_unless_there_is_nothing_else() {
+        let picture = r#"{"index": 0, "codec_type": "video", "codec_name": "png", "width": 9, "height": 9,
+            "avg_frame_rate": "0/0", "r_frame_rate": "1000/1"}"#;
+        let sound = r#"{"index": 1, "codec_type": "audio", "codec_name": "mp3", "channels": 2}"#;
+        let song = source(&format!(r#"{{"streams": [{picture}, {sound}]}}"#));
+        assert_eq!(song.left_out, ["video stream 0 (png: a still picture)"]);
+        assert!(song.video.is_none() && song.audio.len() == 1);
+        let alone = source(&format!(r#"{{"streams": [{picture}]}}"#));
+        assert!(alone.video.is_some() && alone.left_out.is_empty());
+    }
+
+    #[test]
+    fn chapters_count_from_the_films_beginning_and_are_bounded() {
+        let long = "x".repeat(TITLE_LETTERS_MAX + 1);
+        let one = |title: &str| {
+            format!(
+                r#"{{"start_time": "12.5", "end_time": "20.0", "tags": {{"title": "{title}"}}}}"#
+            )
+        };
+        let all = [vec![one("a\\nb"), one(&long), one(" ")], vec![one("c"); CHAPTERS_MAX]].concat();
+        let json =
+            format!(r#"{{"chapters": [{}], "format": {{"start_time": "10.0"}}}}"#, all.join(","));
+        let chapters = source(&json).chapters;
+        assert_eq!(chapters.len(), CHAPTERS_MAX);
+        assert_eq!((chapters[0].start_seconds, chapters[0].end_seconds), (2.5, Some(10.0)));
+        assert_eq!(chapters[0].title.as_deref(), Some("a b"));
+        assert_eq!(chapters[1].title.as_ref().map(String::len), Some(TITLE_LETTERS_MAX));
+        assert_eq!(chapters[2].title, None);
     }
 
     #[test]
