@@ -22,6 +22,7 @@ pub mod promote;
 mod role;
 pub mod sample;
 mod shown;
+mod text_kind;
 pub mod watch;
 
 pub use ladder::{Ladder, LadderError, Rung};

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
 use crate::ingest::{Stop, words};
 use crate::role::{Medium, Role, roles};
+use crate::text_kind::{self, TextKind};
 use crate::{formats, language};
 
 /// A media file.
@@ -68,6 +69,7 @@ pub(crate) struct Audio {
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) index: u32,
+    pub(crate) kind: TextKind,
     pub(crate) label: Label,
 }
 
@@ -269,9 +271,6 @@ struct SideData {
 const PICTURE_CODECS: [&str; 8] =
     ["png", "mjpeg", "bmp", "gif", "webp", "tiff", "jpeg2000", "jpegxl"];
 
-/// Codecs of text subtitles; others are pictures.
-const TEXT_CODECS: [&str; 7] = ["subrip", "srt", "ass", "ssa", "mov_text", "webvtt", "text"];
-
 impl Probed {
     fn into_source(self) -> Source {
         let seconds = self.format.duration.as_deref().and_then(positive);
@@ -315,7 +314,7 @@ impl Probed {
 
 impl Source {
     fn add(&mut self, stream: &Stream, film: Option<u32>, begins_seconds: f64) {
-        let codec = stream.codec_name.clone().unwrap_or_else(|| "unknown".into());
+        let codec = stream.codec_name.clone().unwrap_or_else(|| text_kind::UNNAMED.into());
         match stream.codec_type.as_deref() {
             Some("video") if stream.is("attached_pic") => {} // a cover
             Some("video") if film == Some(stream.index) => {
@@ -329,14 +328,13 @@ impl Source {
                 Some(audio) => self.audio.push(audio),
                 None => self.left_out.push(format!("audio stream {} ({codec})", stream.index)),
             },
-            Some("subtitle") if TEXT_CODECS.contains(&codec.as_str()) => {
-                self.text.push(Text { index: stream.index, label: stream.label(Medium::Text) })
-            }
-            Some("subtitle") => {
-                let index = stream.index;
-                self.left_out
-                    .push(format!("subtitle stream {index} ({codec}: pictures, not text)"));
-            }
+            Some("subtitle") => match TextKind::of(&codec) {
+                Some(kind) => {
+                    let label = stream.label(Medium::Text);
+                    self.text.push(Text { index: stream.index, kind, label });
+                }
+                None => self.left_out.push(text_kind::left_out(stream.index, &codec)),
+            },
             _ => {} // Data and attachments: nothing to play.
         }
     }
@@ -577,7 +575,12 @@ mod tests {
         assert!(source.video.is_none());
         assert_eq!(source.audio[0].label.language.as_deref(), Some("de"));
         assert_eq!(source.text.len(), 1);
-        assert_eq!(source.left_out, ["subtitle stream 2 (hdmv_pgs_subtitle: pictures, not text)"]);
+        assert_eq!(
+            source.left_out,
+            [
+                "subtitle stream 2 (hdmv_pgs_subtitle: pictures, not text; convert them to text by OCR and add the file with --subtitle)"
+            ]
+        );
     }
 
     #[test]

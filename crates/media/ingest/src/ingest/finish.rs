@@ -28,7 +28,7 @@ impl Ingest<'_> {
         work: &Work,
         progress: &mut impl FnMut(Progress),
     ) -> Result<Ingested, IngestError> {
-        subtitles::check(self, &work.empty_folder(MADE)?, &self.limits(work)?)?;
+        subtitles::check(self)?;
         let jobs = jobs::jobs(&self.source, self.options, self.tools);
         let mut complaint = None;
         let mut made = self.encode(work, jobs, progress, &mut complaint)?;

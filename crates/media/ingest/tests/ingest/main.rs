@@ -17,6 +17,7 @@ mod replacing;
 mod resuming;
 mod segments;
 mod source;
+mod subtitles;
 mod title;
 mod tracks;
 mod watching;

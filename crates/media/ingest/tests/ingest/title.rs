@@ -55,7 +55,7 @@ fn a_film_becomes_a_title_that_plays_in_every_size_and_language_by_both_manifest
 
     assert_eq!(subtitles[0].language.as_deref(), Some("fr"));
     let words = fs::read_to_string(made.folder.join(&subtitles[0].file)).expect("subtitles");
-    assert!(words.starts_with("WEBVTT") && words.contains("Über & out"), "{words}");
+    assert!(words.starts_with("WEBVTT") && words.contains("Über &amp; out"), "{words}");
     assert!(matches!(heard.first(), Some(Progress::Making { number: 1, of: 4, .. })));
     assert_eq!(heard.last(), Some(&Progress::Finishing));
     pictures(&made.folder, &made.record);
