@@ -1,0 +1,73 @@
+//! Shapes, frame rates, channels and bandwidths are those of the files.
+
+use super::{Faults, Kind};
+use crate::draw::Film;
+use crate::peak::{mean, peak};
+use crate::source::Source;
+use crate::title::Title;
+
+const SHAPE_PART: f64 = 0.04;
+
+pub(super) fn shape(source: &Source, title: &Title, faults: &mut Faults) {
+    let Some(picture) = &source.picture else { return };
+    for one in &title.record.video {
+        let shape = f64::from(one.width) / f64::from(one.height);
+        if (shape / picture.shape - 1.0).abs() > SHAPE_PART {
+            faults.add(
+                Kind::Shape,
+                format!("{}x{} instead of {:.3}", one.width, one.height, picture.shape),
+            );
+        }
+        let rate = one.frames_per_second;
+        if picture.rate.is_some_and(|wanted| (rate / wanted - 1.0).abs() > 0.01) {
+            faults.add(Kind::Rate, format!("{rate} frames a second instead of {:?}", picture.rate));
+        }
+    }
+}
+
+pub(super) fn channels(film: &Film, source: &Source, title: &Title, faults: &mut Faults) {
+    for (sound, record) in source.sounds.iter().zip(&title.record.audio) {
+        let keeps = film.options.keeps_channels || film.options.copy;
+        let least = if keeps { sound.channels } else { sound.channels.min(2) };
+        let is_named = title.notes.iter().any(|note| note.contains("channels"));
+        if record.channels < least && !is_named {
+            let (has, had) = (record.channels, sound.channels);
+            faults.add(Kind::Channels, format!("{has} channels of {had} ({})", sound.codec));
+        }
+    }
+}
+
+/// Rates are at least what the files have (RFC 8216 section 4.3.4.2), and not much more.
+pub(super) fn bandwidth(title: &Title, faults: &mut Faults) {
+    let rates = |file: &std::path::Path| Some((peak(file).ok()?, mean(file).ok()?));
+    let sounds: Vec<_> = title.hls.sounds.iter().filter_map(|one| rates(&one.file)).collect();
+    let most = |of: fn(&(f64, f64)) -> f64| sounds.iter().map(of).fold(0.0, f64::max);
+    let (sound_peak, sound_mean) = (most(|one| one.0), most(|one| one.1));
+    for (index, one) in
+        title.hls.pictures.iter().enumerate().filter(|_| !title.record.video.is_empty())
+    {
+        let Some((own_peak, own_mean)) = rates(&one.file) else { continue };
+        let (peak, mean) = (own_peak + sound_peak, own_mean + sound_mean);
+        let says = one.bandwidth as f64;
+        let says_mean = one.average_bandwidth.unwrap_or(0) as f64;
+        // Each rate is rounded up.
+        let is_right =
+            says + 8.0 >= peak && says <= peak * 1.5 + 8.0 && (says_mean / mean - 1.0).abs() < 0.05;
+        if !is_right {
+            faults.add(
+                Kind::Bandwidth,
+                format!(
+                    "size {index} says {says} and {says_mean}, and takes {peak:.0} and {mean:.0}"
+                ),
+            );
+        }
+        let by_dash = title.dash.pictures.get(index).map_or(0.0, |other| other.bandwidth as f64);
+        // With enough buffered (minBufferTime), DASH needs less than the peak (ISO/IEC 23009-1 section 5.3.5.2), but not less than the mean.
+        if by_dash + 8.0 < own_mean {
+            faults.add(
+                Kind::Bandwidth,
+                format!("size {index} says {by_dash} by DASH, and takes {own_mean:.0}"),
+            );
+        }
+    }
+}

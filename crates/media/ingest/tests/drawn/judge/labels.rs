@@ -1,0 +1,92 @@
+//! Every track is there or named, with its language, its role and a name of its own.
+
+use std::collections::BTreeSet;
+
+use super::{Faults, Kind};
+use crate::source::Source;
+use crate::title::{Listed, Listing, Title};
+
+pub(super) fn counts(
+    source: &Source,
+    title: &Title,
+    protocol: &str,
+    listing: &Listing,
+    faults: &mut Faults,
+) {
+    let missing = source.texts.len().saturating_sub(listing.texts.len());
+    let named = title.notes.iter().filter(|note| note.contains("subtitle stream")).count();
+    if missing > named {
+        faults.add(Kind::Missing, format!("{protocol}: {missing} texts of {}", source.texts.len()));
+    }
+    let missing = source.sounds.len().saturating_sub(listing.sounds.len());
+    if missing > 0 {
+        faults
+            .add(Kind::Missing, format!("{protocol}: {missing} sounds of {}", source.sounds.len()));
+    }
+    if source.picture.is_some() && (listing.pictures.is_empty() || title.record.video.is_empty()) {
+        faults.add(Kind::Missing, format!("{protocol}: no picture"));
+    }
+    let defaults = listing.sounds.iter().filter(|one| one.is_default).count();
+    if defaults != listing.sounds.len().min(1) {
+        faults.add(Kind::Role, format!("{protocol}: {defaults} sounds are the default"));
+    }
+}
+
+pub(super) fn of(
+    protocol: &str,
+    what: &str,
+    (language, roles): (&Option<String>, &[&'static str]),
+    listed: &Listed,
+    faults: &mut Faults,
+) {
+    if *language != listed.language {
+        faults.add(
+            Kind::Language,
+            format!("{protocol}: {what} is {:?} instead of {language:?}", listed.language),
+        );
+    }
+    let has = |marks: &[&str]| {
+        listed.marks.iter().any(|mark| marks.iter().any(|wanted| mark.contains(wanted)))
+    };
+    let is_dash = protocol == "DASH";
+    for role in roles {
+        let is_right = match *role {
+            "comment" if is_dash => has(&["commentary"]),
+            "comment" => !listed.is_autoselected && !listed.is_default,
+            "visual_impaired" if is_dash => has(&["description"]),
+            "visual_impaired" => has(&["public.accessibility.describes-video"]),
+            "hearing_impaired" if is_dash => has(&["caption"]),
+            "hearing_impaired" => has(&["public.accessibility.transcribes-spoken-dialog"]),
+            "forced" if is_dash => has(&["forced-subtitle", "forced_subtitle"]),
+            "forced" => has(&["FORCED"]),
+            "dub" if is_dash => has(&["dub"]),
+            _ => true,
+        };
+        if !is_right {
+            let marks = &listed.marks;
+            faults
+                .add(Kind::Role, format!("{protocol}: {what} is {role}, but marked as {marks:?}"));
+        }
+    }
+}
+
+/// Names tell tracks of a kind apart.
+pub(super) fn names(protocol: &str, listing: &Listing, faults: &mut Faults) {
+    for all in [&listing.sounds, &listing.texts] {
+        let different: BTreeSet<_> = all.iter().map(|one| one.name.as_str()).collect();
+        if different.len() != all.len() || different.contains("") {
+            faults.add(Kind::Role, format!("{protocol}: names do not differ: {different:?}"));
+        }
+    }
+}
+
+pub(super) fn left_out(source: &Source, title: &Title, faults: &mut Faults) {
+    for index in &source.left_out {
+        if !title.notes.iter().any(|note| note.contains(&format!("stream {index}"))) {
+            faults.add(
+                Kind::Missing,
+                format!("stream {index} is left out and not named in {:?}", title.notes),
+            );
+        }
+    }
+}

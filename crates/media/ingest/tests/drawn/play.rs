@@ -1,0 +1,87 @@
+//! Makes a film, ingests it, and judges the title.
+
+use std::path::{Path, PathBuf};
+
+use catalog::TitleName;
+use fullbore_ingest::ingest::{
+    AudioCodec, Channels, IngestError, Ingested, Options, Speed, Stop, VideoCodec, ingest,
+};
+use fullbore_ingest::{Ladder, Rung};
+
+use crate::draw::Film;
+use crate::judge::{Fault, Kind, judge};
+use crate::make::make;
+use crate::source::{Source, examine};
+use crate::title::{Title, read};
+
+pub(crate) enum Outcome {
+    Right,
+    Wrong(Vec<Fault>),
+    /// The film could not be drawn as described: a fault of this test.
+    NotMade(String),
+}
+
+/// A title with the film that it was made from.
+pub(crate) struct Played {
+    pub(crate) source: Source,
+    pub(crate) title: Title,
+}
+
+/// Small sizes, encoded quickly, in short segments.
+fn options(film: &Film) -> Options {
+    let rungs = vec![Rung { height: 72, kbps: 200 }, Rung { height: 144, kbps: 500 }];
+    Options {
+        ladder: Ladder::new(rungs).expect("a ladder"),
+        speed: Speed::Fastest,
+        segment_seconds: 2.0,
+        copy: film.options.copy,
+        channels: if film.options.keeps_channels { Channels::Source } else { Channels::Stereo },
+        audio_codec: if film.options.opus { AudioCodec::Opus } else { AudioCodec::Aac },
+        video_codec: if film.options.hevc { VideoCodec::Hevc } else { VideoCodec::H264 },
+        ..Options::default()
+    }
+}
+
+/// Plays `film` from beginning to end.
+pub(crate) fn play(film: &Film) -> Outcome {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let outcome = match made(film, folder.path()) {
+        Ok(played) => match judge(film, &played.source, &played.title) {
+            faults if faults.is_empty() => Outcome::Right,
+            faults => Outcome::Wrong(faults),
+        },
+        Err(outcome) => outcome,
+    };
+    if let (Some(keep), false) =
+        (std::env::var_os("FULLBORE_DRAW_KEEP"), matches!(outcome, Outcome::Right))
+    {
+        let place = PathBuf::from(keep).join(film.seed.to_string());
+        let from = folder.keep();
+        let _ = std::process::Command::new("mv").arg("-T").arg(from).arg(place).status();
+    }
+    outcome
+}
+
+/// Makes the film and its title in `folder`.
+pub(crate) fn made(film: &Film, folder: &Path) -> Result<Played, Outcome> {
+    let file = make(film, folder).map_err(Outcome::NotMade)?;
+    let source = examine(film, &file).map_err(Outcome::NotMade)?;
+    let refused = |what: String| Outcome::Wrong(vec![Fault { kind: Kind::Refused, what }]);
+    let ingested = ingested(film, &file, &folder.join("library"))
+        .map_err(|error| refused(error.to_string()))?;
+    let title = read(&ingested.folder, &ingested.record, &ingested.notes).map_err(refused)?;
+    Ok(Played { source, title })
+}
+
+fn ingested(film: &Film, file: &Path, library: &Path) -> Result<Ingested, IngestError> {
+    let name = TitleName::new("drawn").expect("a name");
+    let ask = |options: &Options| ingest(file, library, &name, options, &Stop::default(), |_| {});
+    let options = options(film);
+    match ask(&options) {
+        // Not every picture can be copied; it must become a title without that option.
+        Err(error) if options.copy && error.to_string().contains("leave --copy out") => {
+            ask(&Options { copy: false, ..options })
+        }
+        result => result,
+    }
+}
