@@ -12,6 +12,7 @@
 mod confined;
 mod film;
 mod formats;
+mod frame_rate;
 pub mod ingest;
 mod ladder;
 mod language;

@@ -4,12 +4,14 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fmt::{self, Display, Formatter};
 use std::fs::File;
 
 use serde::Deserialize;
 
 use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
+use crate::formats::ReadAhead;
+pub(crate) use crate::frame_rate::FrameRate;
+use crate::frame_rate::constant_rate;
 use crate::ingest::{Stop, words};
 use crate::role::{Medium, Role, roles};
 use crate::text_kind::{self, TextKind};
@@ -20,8 +22,11 @@ use crate::{formats, language};
 pub(crate) struct Source {
     /// The playing time from ffprobe, if there is one: from the container, or estimated from the rate.
     pub(crate) seconds: Option<f64>,
-    /// Whether the container states the playing time, so that truncation can be detected.
-    pub(crate) is_measured: bool,
+    /// The playing time of its pictures and sounds that the container states, so that truncation can be detected.
+    pub(crate) stated_seconds: Option<f64>,
+    pub(crate) clock: Clock,
+    /// How far to read ahead to find all of its streams.
+    pub(crate) ahead: ReadAhead,
     pub(crate) video: Option<Video>,
     pub(crate) audio: Vec<Audio>,
     pub(crate) text: Vec<Text>,
@@ -29,6 +34,18 @@ pub(crate) struct Source {
     pub(crate) chapters: Vec<Chapter>,
     /// Parts that are not carried over, as messages.
     pub(crate) left_out: Vec<String>,
+    /// The first sound that is not carried over, as a message.
+    pub(crate) lost_sound: Option<String>,
+}
+
+/// The clock behind the timestamps of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// It begins at one time for all streams, and never jumps.
+    #[default]
+    Steady,
+    /// ffmpeg corrects its start and its jumps, by the streams in use (`ingest/clock.rs`).
+    MayJump,
 }
 
 /// A stream of pictures.
@@ -94,25 +111,6 @@ pub(crate) struct Chapter {
     pub(crate) title: Option<String>,
 }
 
-/// Frames per second, as a fraction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FrameRate {
-    pub(crate) frames: u32,
-    pub(crate) seconds: u32,
-}
-
-impl FrameRate {
-    pub(crate) fn per_second(self) -> f64 {
-        f64::from(self.frames) / f64::from(self.seconds)
-    }
-}
-
-impl Display for FrameRate {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.frames, self.seconds)
-    }
-}
-
 /// Why a file could not be examined.
 #[derive(Debug)]
 pub(crate) enum ProbeError {
@@ -129,11 +127,29 @@ const TITLE_LETTERS_MAX: usize = 200;
 /// The answer for a film of a hundred streams has some hundred kilobytes.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// Examines a film with ffprobe.
+/// Examines a film with ffprobe. It reads further ahead if it does not find the sound at first: sound may begin late.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
+    let short = probe_ahead(film, bounds, stop, ReadAhead::Short)?;
+    if !short.may_have_more() {
+        return Ok(short.into_source(ReadAhead::Short));
+    }
+    let far = probe_ahead(film, bounds, stop, ReadAhead::Far)?;
+    // If there is no more to find, ingest saves the time of reading ahead in every run.
+    if far.playable() > short.playable() {
+        return Ok(far.into_source(ReadAhead::Far));
+    }
+    Ok(short.into_source(ReadAhead::Short))
+}
+
+fn probe_ahead(
+    film: &File,
+    bounds: &Bounds,
+    stop: &Stop,
+    ahead: ReadAhead,
+) -> Result<Probed, ProbeError> {
     let mut arguments: Vec<OsString> =
         words("-hide_banner -v error -of json -show_format -show_streams -show_chapters");
-    arguments.extend(formats::film());
+    arguments.extend(formats::film(ahead));
     let ffprobe = Confined {
         program: "ffprobe",
         arguments: &arguments,
@@ -161,9 +177,8 @@ pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source,
             "the list of its contents is longer than {most} MiB"
         )));
     }
-    let probed: Probed = serde_json::from_slice(&answer)
-        .map_err(|error| ProbeError::Unreadable(format!("ffprobe's answer: {error}")))?;
-    Ok(probed.into_source())
+    serde_json::from_slice(&answer)
+        .map_err(|error| ProbeError::Unreadable(format!("ffprobe's answer: {error}")))
 }
 
 fn reason(said: &[u8]) -> String {
@@ -214,6 +229,11 @@ struct Format {
     duration: Option<String>,
     start_time: Option<String>,
 }
+
+/// Containers whose clock may jump (AVFMT_TS_DISCONT in libavformat).
+const JUMPING_FORMATS: [&str; 3] = ["mpegts", "mpeg", "ogg"];
+/// Containers that do not list all of their streams at the front, so that more may begin at any time.
+const UNLISTED_FORMATS: [&str; 3] = ["mpegts", "mpeg", "flv"];
 
 /// Containers that state their playing time, by ffprobe's names. For others ffprobe estimates it from the rate of the first frames.
 const MEASURED_FORMATS: [&str; 7] = ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];
@@ -271,26 +291,71 @@ struct SideData {
 const PICTURE_CODECS: [&str; 8] =
     ["png", "mjpeg", "bmp", "gif", "webp", "tiff", "jpeg2000", "jpegxl"];
 
+impl Format {
+    fn is_one_of(&self, formats: &[&str]) -> bool {
+        self.format_name.split(',').any(|name| formats.contains(&name))
+    }
+
+    /// The time of its first frame.
+    fn begins_seconds(&self) -> f64 {
+        self.start_time.as_deref().map_or(0.0, time)
+    }
+
+    /// The stated time from its first frame to the end of its last stream. Most containers count from zero, wherever the first frame is.
+    /// Some writers of FLV count from the first frame; for these the result is too short, so that no whole film is refused.
+    fn plays_seconds(&self) -> Option<f64> {
+        let ends_seconds = self.duration.as_deref().and_then(positive)?;
+        Some(ends_seconds - self.begins_seconds().max(0.0)).filter(|&seconds| seconds > 0.0)
+    }
+}
+
 impl Probed {
-    fn into_source(self) -> Source {
+    /// Whether reading further ahead may show more to play.
+    fn may_have_more(&self) -> bool {
+        let has = |kind| self.streams.iter().any(|one| one.is_playable(kind));
+        let is_unclear = |one: &Stream| {
+            let kind = one.codec_type.as_deref();
+            let is_cover = one.is("attached_pic");
+            kind.is_some_and(|kind| {
+                matches!(kind, "audio" | "video") && !is_cover && !one.is_playable(kind)
+            })
+        };
+        let is_listed = !self.format.is_one_of(&UNLISTED_FORMATS);
+        self.streams.iter().any(is_unclear) || !is_listed && !(has("audio") && has("video"))
+    }
+
+    fn playable(&self) -> usize {
+        let is_playable = |one: &&Stream| one.is_playable("audio") || one.is_playable("video");
+        self.streams.iter().filter(is_playable).count()
+    }
+
+    fn into_source(self, ahead: ReadAhead) -> Source {
+        let clock = match self.format.is_one_of(&JUMPING_FORMATS) {
+            true => Clock::MayJump,
+            false => Clock::Steady,
+        };
         let seconds = self.format.duration.as_deref().and_then(positive);
-        let mut names = self.format.format_name.split(',');
-        let is_measured = names.any(|name| MEASURED_FORMATS.contains(&name));
         let mut source = Source {
-            seconds,
-            is_measured,
+            seconds: self.format.plays_seconds().or(seconds),
+            stated_seconds: None,
+            clock,
+            ahead,
             video: None,
             audio: Vec::new(),
             text: Vec::new(),
             chapters: Vec::new(),
             left_out: Vec::new(),
+            lost_sound: None,
         };
-        let begins_seconds = self.format.start_time.as_deref().map_or(0.0, time);
+        let begins_seconds = self.format.begins_seconds();
         let chapters = self.chapters.iter().take(CHAPTERS_MAX);
         source.chapters = chapters.map(|one| one.chapter(begins_seconds)).collect();
         let film = self.film();
         for stream in &self.streams {
-            source.add(stream, film, begins_seconds);
+            source.add(stream, film, &self.format);
+        }
+        if self.format.is_one_of(&MEASURED_FORMATS) {
+            source.stated_seconds = self.stated_seconds(&source);
         }
         source
     }
@@ -299,34 +364,65 @@ impl Probed {
     /// the longest, else the first. A still picture next to nothing but sound is its cover, and no film.
     fn film(&self) -> Option<u32> {
         let has_sound = self.streams.iter().any(|one| one.codec_type.as_deref() == Some("audio"));
-        let videos =
-            self.streams.iter().filter(|stream| stream.is_video() && !stream.is("attached_pic"));
-        let candidates = videos.filter(|stream| !(has_sound && stream.is_still_picture()));
+        let videos = self
+            .streams
+            .iter()
+            .filter(|stream| stream.is_video(&self.format) && !stream.is("attached_pic"));
+        let candidates =
+            videos.filter(|stream| !(has_sound && stream.is_still_picture(&self.format)));
         let all_seconds = self.format.duration.as_deref().and_then(positive).unwrap_or(0.0);
-        let seconds = |stream: &Stream| stream.seconds().unwrap_or(all_seconds);
+        let seconds = |stream: &Stream| stream.seconds(&self.format).unwrap_or(all_seconds);
         let by_merit = |a: &&Stream, b: &&Stream| {
-            let flags = |one: &Stream| (one.is_still(), one.may_be_still(), !one.is("default"));
+            let flags =
+                |one: &Stream| (one.is_still(&self.format), one.may_be_still(), !one.is("default"));
             flags(a).cmp(&flags(b)).then(seconds(b).total_cmp(&seconds(a)))
         };
         candidates.min_by(by_merit).map(|stream| stream.index)
     }
+
+    /// The stated playing time of the pictures and sounds of `source`: streams that are not part of the title may last longer.
+    fn stated_seconds(&self, source: &Source) -> Option<f64> {
+        let whole = self.format.plays_seconds()?;
+        let streams = source.video.iter().map(|one| one.index);
+        let streams = streams.chain(source.audio.iter().map(|one| one.index));
+        let ends = streams.map(|index| {
+            let stream = self.streams.iter().find(|one| one.index == index)?;
+            let late = stream.late_seconds(self.format.begins_seconds());
+            Some(late + stream.seconds(&self.format)?)
+        });
+        let last =
+            ends.collect::<Option<Vec<f64>>>().map(|ends| ends.into_iter().fold(0.0, f64::max));
+        Some(last.map_or(whole, |last| last.min(whole)))
+    }
 }
 
 impl Source {
-    fn add(&mut self, stream: &Stream, film: Option<u32>, begins_seconds: f64) {
+    /// The first sound that the container lists, if none can be played: the title would be silent by mistake.
+    pub(crate) fn lost_sound(&self) -> Option<&str> {
+        self.lost_sound.as_deref().filter(|_| self.audio.is_empty())
+    }
+
+    /// ffmpeg's arguments for reading it on standard input.
+    pub(crate) fn input(&self) -> Vec<OsString> {
+        formats::film(self.ahead)
+    }
+
+    fn add(&mut self, stream: &Stream, film: Option<u32>, format: &Format) {
         let codec = stream.codec_name.clone().unwrap_or_else(|| text_kind::UNNAMED.into());
         match stream.codec_type.as_deref() {
             Some("video") if stream.is("attached_pic") => {} // a cover
-            Some("video") if film == Some(stream.index) => {
-                self.video = stream.video(begins_seconds)
-            }
+            Some("video") if film == Some(stream.index) => self.video = stream.video(format),
             Some("video") => {
-                let still = if stream.is_still() { ": a still picture" } else { "" };
+                let still = if stream.is_still(format) { ": a still picture" } else { "" };
                 self.left_out.push(format!("video stream {} ({codec}{still})", stream.index));
             }
-            Some("audio") => match stream.audio(begins_seconds) {
+            Some("audio") => match stream.audio(format) {
                 Some(audio) => self.audio.push(audio),
-                None => self.left_out.push(format!("audio stream {} ({codec})", stream.index)),
+                None => {
+                    let lost = format!("audio stream {} ({codec})", stream.index);
+                    self.lost_sound.get_or_insert_with(|| lost.clone());
+                    self.left_out.push(lost);
+                }
             },
             Some("subtitle") => match TextKind::of(&codec) {
                 Some(kind) => {
@@ -346,18 +442,18 @@ impl Stream {
     }
 
     /// Whether it has pictures of a known size.
-    fn is_video(&self) -> bool {
-        self.codec_type.as_deref() == Some("video") && self.video(0.0).is_some()
+    fn is_video(&self, format: &Format) -> bool {
+        self.codec_type.as_deref() == Some("video") && self.video(format).is_some()
     }
 
     /// Whether it is only one frame, as far as the container says.
-    fn is_still(&self) -> bool {
+    fn is_still(&self, format: &Format) -> bool {
         if let Some(count) = self.nb_frames.as_deref() {
             return count == "1";
         }
         // Matroska states times but no count. Its times are rounded, so a single frame may last a bit longer than the rate says.
         let rate = self.avg_frame_rate.as_deref().and_then(|text| fraction(text, '/'));
-        match (self.seconds(), rate) {
+        match (self.seconds(format), rate) {
             (Some(seconds), Some((frames, of_seconds))) => {
                 seconds * f64::from(frames) / f64::from(of_seconds) < 2.0
             }
@@ -372,15 +468,15 @@ impl Stream {
         self.has_picture_codec() && self.nb_frames.is_none()
     }
 
-    fn is_still_picture(&self) -> bool {
-        self.has_picture_codec() && self.is_still()
+    fn is_still_picture(&self, format: &Format) -> bool {
+        self.has_picture_codec() && self.is_still(format)
     }
 
     fn has_picture_codec(&self) -> bool {
         self.codec_name.as_deref().is_some_and(|codec| PICTURE_CODECS.contains(&codec))
     }
 
-    fn video(&self, begins_seconds: f64) -> Option<Video> {
+    fn video(&self, format: &Format) -> Option<Video> {
         let (stored_width, stored_height) = (self.width?, self.height?);
         if stored_width == 0 || stored_height == 0 {
             return None;
@@ -401,20 +497,20 @@ impl Stream {
             frame_rate: self.frame_rate(),
             is_hdr: matches!(self.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
             is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
-            late_seconds: self.late_seconds(begins_seconds),
-            seconds: self.seconds(),
+            late_seconds: self.late_seconds(format.begins_seconds()),
+            seconds: self.seconds(format),
         })
     }
 
-    fn audio(&self, begins_seconds: f64) -> Option<Audio> {
+    fn audio(&self, format: &Format) -> Option<Audio> {
         Some(Audio {
             index: self.index,
             codec: self.codec_name.clone()?,
             channels: self.channels.filter(|&channels| channels > 0)?,
             layout: self.channel_layout.clone().filter(|layout| layout != "unknown"),
             label: self.label(Medium::Sound),
-            late_seconds: self.late_seconds(begins_seconds),
-            seconds: self.seconds(),
+            late_seconds: self.late_seconds(format.begins_seconds()),
+            seconds: self.seconds(format),
         })
     }
 
@@ -432,50 +528,31 @@ impl Stream {
         self.start_time.as_deref().map_or(0.0, |start| (time(start) - begins_seconds).max(0.0))
     }
 
-    fn seconds(&self) -> Option<f64> {
+    /// The stated time from its first frame to its end.
+    fn seconds(&self, format: &Format) -> Option<f64> {
+        let begins_seconds = self.start_time.as_deref().map_or(0.0, time).max(0.0);
         let own = self.duration.as_deref().and_then(positive);
-        own.or_else(|| self.tags.duration.as_deref().and_then(clock_seconds))
+        // Matroska's tag and the duration of ASF count from zero.
+        let own =
+            own.map(|own| if format.is_one_of(&["asf"]) { own - begins_seconds } else { own });
+        let tag = self.tags.duration.as_deref().and_then(clock_seconds);
+        let seconds = own.or_else(|| Some(tag? - begins_seconds));
+        seconds.filter(|&seconds| seconds > 0.0)
+    }
+
+    /// Whether it is a picture or a sound, by `kind`, of which enough is known to play it.
+    fn is_playable(&self, kind: &str) -> bool {
+        let is_known = match kind {
+            "audio" => self.channels.is_some_and(|channels| channels > 0),
+            _ => self.width.is_some_and(|width| width > 0),
+        };
+        self.codec_type.as_deref() == Some(kind) && self.codec_name.is_some() && is_known
     }
 
     fn frame_rate(&self) -> FrameRate {
         let parsed = |text: &Option<String>| text.as_deref().and_then(|text| fraction(text, '/'));
         constant_rate(parsed(&self.avg_frame_rate), parsed(&self.r_frame_rate))
     }
-}
-
-/// Rates that films are made in (SMPTE ST 2036, ITU-R BT.2020), in ascending order.
-const USUAL_RATES: [(u32, u32); 9] = [
-    (24_000, 1001),
-    (24, 1),
-    (25, 1),
-    (30_000, 1001),
-    (30, 1),
-    (48, 1),
-    (50, 1),
-    (60_000, 1001),
-    (60, 1),
-];
-/// A mean that differs from a usual rate by less than this counts as that rate.
-const MEASURED: f64 = 0.002;
-
-/// Picks the frame rate for a film, from its mean rate and the rate of its timestamps. It is the same in every rung, because key frames can
-/// only be aligned if frames are.
-///
-/// A film with a variable rate (the two differ) gets a usual rate close to its mean, else the rate of which its timestamps are multiples,
-/// else the next usual rate above its mean. The limit is 60 frames a second.
-fn constant_rate(mean: Option<(u32, u32)>, stamped: Option<(u32, u32)>) -> FrameRate {
-    let value = |(frames, seconds): (u32, u32)| f64::from(frames) / f64::from(seconds);
-    let rate = |(frames, seconds)| FrameRate { frames, seconds };
-    const FASTEST: (u32, u32) = (60, 1);
-    let Some(mean) = mean.or(stamped) else { return rate((25, 1)) };
-    let stamped = stamped.filter(|&stamped| value(stamped) <= value(FASTEST));
-    if stamped == Some(mean) {
-        return rate(mean);
-    }
-    let near = |usual: &(u32, u32)| (value(*usual) / value(mean) - 1.0).abs() < MEASURED;
-    let above = || USUAL_RATES.iter().copied().find(|&usual| value(usual) >= value(mean));
-    let measured = USUAL_RATES.iter().copied().find(near);
-    rate(measured.or(stamped).or_else(above).unwrap_or(FASTEST))
 }
 
 fn is_sideways(degrees: f64) -> bool {
@@ -527,7 +604,7 @@ mod tests {
     use super::*;
 
     fn source(json: &str) -> Source {
-        serde_json::from_str::<Probed>(json).unwrap().into_source()
+        serde_json::from_str::<Probed>(json).unwrap().into_source(ReadAhead::Short)
     }
 
     #[test]
@@ -540,7 +617,7 @@ mod tests {
         );
         let video = source.video.unwrap();
         assert_eq!((video.width, video.height), (1080, 1920));
-        assert_eq!((source.seconds, source.is_measured), (Some(10.5), true));
+        assert_eq!((source.seconds, source.stated_seconds), (Some(10.5), Some(10.5)));
     }
 
     #[test]
@@ -549,7 +626,7 @@ mod tests {
             r#"{"streams": [{"index": 0, "codec_type": "audio", "codec_name": "mp3", "channels": 2}],
             "format": {"format_name": "mp3", "duration": "10.5"}}"#,
         );
-        assert_eq!((source.seconds, source.is_measured), (Some(10.5), false));
+        assert_eq!((source.seconds, source.stated_seconds), (Some(10.5), None));
     }
 
     #[test]
@@ -612,19 +689,6 @@ mod tests {
         assert_eq!(chapters[0].title.as_deref(), Some("a b"));
         assert_eq!(chapters[1].title.as_ref().map(String::len), Some(TITLE_LETTERS_MAX));
         assert_eq!(chapters[2].title, None);
-    }
-
-    #[test]
-    fn a_rate_that_varies_becomes_a_constant_one_and_one_that_does_not_is_kept() {
-        let rate = |mean, stamped| constant_rate(mean, stamped).to_string();
-        assert_eq!(rate(Some((30_000, 1001)), Some((30_000, 1001))), "30000/1001");
-        assert_eq!(rate(Some((15, 1)), Some((15, 1))), "15/1");
-        assert_eq!(rate(Some((2997, 100)), Some((90_000, 1))), "30000/1001");
-        assert_eq!(rate(Some((271, 10)), Some((120, 1))), "30000/1001");
-        assert_eq!(rate(Some((22, 1)), Some((30, 1))), "30/1");
-        assert_eq!(rate(Some((240, 1)), Some((240, 1))), "60/1");
-        assert_eq!(rate(Some((22, 1)), Some((1000, 1))), "24000/1001");
-        assert_eq!(rate(None, None), "25/1");
     }
 
     #[test]

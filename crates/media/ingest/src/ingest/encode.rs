@@ -116,14 +116,14 @@ impl Ingest<'_> {
         Ok(())
     }
 
-    /// The stated playing time, if it is reliable.
+    /// The stated playing time of a stream, if the container's statements are reliable.
     fn told_seconds(&self, seconds: Option<f64>) -> Option<f64> {
-        seconds.filter(|_| self.source.is_measured)
+        seconds.filter(|_| self.source.stated_seconds.is_some())
     }
 
     /// Checks that need several renditions.
     fn judge(&self, made: &Made) -> Result<(), IngestError> {
-        whole(made.seconds(), self.told_seconds(self.source.seconds))?;
+        whole(made.seconds(), self.source.stated_seconds)?;
         let times = |picture: &Picture| {
             let ticks: Vec<_> = picture.track.segments.iter().map(|one| one.ticks).collect();
             (picture.track.timescale, ticks)

@@ -38,6 +38,12 @@ pub enum IngestError {
     /// It has neither picture nor sound.
     #[error("it has neither picture nor sound")]
     NothingToPlay,
+    /// The container lists a sound, but no frame of it was found.
+    #[error(
+        "its sound was not found: {0}; if it plays elsewhere, try a newer ffmpeg, or make a file without the sound \
+         (ffmpeg -i FILE -map 0:v -c copy NEW.mkv)"
+    )]
+    NoSound(String),
     /// It is shorter than stated.
     #[error(
         "it is cut short: it should play {says_seconds:.1} s, but it ends after {has_seconds:.1} s; get the whole \

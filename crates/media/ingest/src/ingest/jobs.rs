@@ -6,12 +6,12 @@
 
 use std::ffi::OsString;
 
+use super::clock;
 use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
 use super::segment_count;
-use crate::formats;
 use crate::ladder::Rung;
 use crate::layout::{Layout, is_discrete};
-use crate::probe::{Audio, FrameRate, Label, Source, Video};
+use crate::probe::{Audio, Clock, FrameRate, Label, Source, Video};
 
 /// One file to make.
 #[derive(Clone, Debug)]
@@ -49,31 +49,33 @@ pub(super) struct Tools {
 /// The jobs for a source: sound first, because it shows soonest whether the file is complete, then pictures, smallest first.
 pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
-        let mut job = audio_job(index + 1, audio, options);
-        job.arguments.splice(0..0, input(audio.index));
+        let mut job = audio_job(index + 1, audio, source.clock, options);
+        job.arguments.splice(0..0, input(source, audio.index));
         job
     });
-    let video = source.video.iter().flat_map(|video| video_jobs(video, options, tools));
+    let video = source.video.iter().flat_map(|video| {
+        let mut jobs = video_jobs(video, options, tools);
+        for job in &mut jobs {
+            job.arguments.splice(0..0, input(source, video.index));
+        }
+        jobs
+    });
     audio.chain(video).collect()
 }
 
-fn input(stream: u32) -> Vec<OsString> {
-    let mut arguments = formats::film();
+fn input(source: &Source, stream: u32) -> Vec<OsString> {
+    let mut arguments = source.input();
+    arguments.extend(clock::followed(source));
     arguments.extend(words(&format!("-map 0:{stream} -map_metadata -1 -map_chapters -1")));
     arguments
 }
 
 fn video_jobs(video: &Video, options: &Options, tools: Tools) -> Vec<Job> {
-    let mut jobs = if options.copy {
-        vec![copied_video(video, options)]
-    } else {
-        let rungs = options.ladder.rungs_for(video.width.min(video.height));
-        rungs.iter().map(|rung| encoded_video(video, rung, options, tools)).collect()
-    };
-    for job in &mut jobs {
-        job.arguments.splice(0..0, input(video.index));
+    if options.copy {
+        return vec![copied_video(video, options)];
     }
-    jobs
+    let rungs = options.ladder.rungs_for(video.width.min(video.height));
+    rungs.iter().map(|rung| encoded_video(video, rung, options, tools)).collect()
 }
 
 fn copied_video(video: &Video, options: &Options) -> Job {
@@ -218,7 +220,7 @@ pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
 /// In MPEG-TS each AAC frame has a header of its own, which MP4 does not use. For other sources the filter changes nothing.
 const AAC_COPY: &str = "-c copy -bsf:a aac_adtstoasc";
 
-fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
+fn audio_job(number: usize, audio: &Audio, clock: Clock, options: &Options) -> Job {
     let copied = Layout::copied(audio).filter(|_| options.copy && why_not_copied(audio).is_none());
     let codec = if options.audio_codec == AudioCodec::Aac { "aac" } else { "opus" };
     let layout = copied.unwrap_or_else(|| match options.channels {
@@ -232,7 +234,7 @@ fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
         words(if audio.codec == "aac" { AAC_COPY } else { "-c copy" })
     } else {
         let encoder = if codec == "aac" { "aac" } else { "libopus" };
-        let filters = audio_filters(layout, audio);
+        let filters = audio_filters(layout, audio, clock);
         let channels = match layout.channels() {
             channels @ 1..=2 => format!("-ac {channels}"),
             // Their number alone would mean another arrangement. Without the mapping family, ffmpeg swaps channels of 5.0 and 6.1.
@@ -259,7 +261,7 @@ fn audio_job(number: usize, audio: &Audio, options: &Options) -> Job {
 
 /// Fills a late start and gaps of the sound with silence, so that it stays in sync with its picture. More than two channels go where
 /// the encoder has them.
-fn audio_filters(layout: Layout, audio: &Audio) -> String {
+fn audio_filters(layout: Layout, audio: &Audio, clock: Clock) -> String {
     let mut filters = String::new();
     if is_discrete(audio) {
         // Nothing says what the channels are, so each is heard on one side. `<` keeps the sum within range.
@@ -270,6 +272,7 @@ fn audio_filters(layout: Layout, audio: &Audio) -> String {
         filters = format!("pan=stereo|FL<{}|FR<{},", every_second(0), every_second(1));
     }
     filters.push_str("aresample=async=1:first_pts=0");
+    filters.push_str(clock::gaps(clock));
     if layout.channels() > 2 {
         filters.push_str(",aformat=channel_layouts=");
         filters.push_str(layout.name);

@@ -10,6 +10,7 @@
 //! Read first: [`ingest`], then `jobs.rs`, which decides what is encoded and how.
 
 mod chapters;
+mod clock;
 mod dash;
 mod encode;
 mod error;
@@ -162,6 +163,9 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     })?;
     if source.video.is_none() && source.audio.is_empty() {
         return Err(IngestError::NothingToPlay);
+    }
+    if let Some(lost) = source.lost_sound() {
+        return Err(IngestError::NoSound(lost.to_owned()));
     }
     let copied = source.video.as_ref().filter(|_| options.copy);
     match copied {

@@ -54,7 +54,6 @@ mod tests {
         let rate = |frames| FrameRate { frames, seconds: 1 };
         Source {
             seconds: Some(hours * HOUR),
-            is_measured: true,
             video: frames
                 .map(|frames| Video { frame_rate: rate(frames), ..Video::example(320, 180) }),
             audio: if has_sound { vec![Audio::default()] } else { Vec::new() },

@@ -27,10 +27,10 @@ use super::error::{Attempt, IngestError};
 use super::ffmpeg::{Run, RunLimits};
 use super::jobs::words;
 use super::made::{Made, Subtitles};
+use crate::language;
 use crate::probe::{Label, Text};
 use crate::role::Medium;
 use crate::text_kind::{self, TextKind};
-use crate::{formats, language};
 use packets::{Packet, Packets};
 use text::{NotUnicode, decode};
 use webvtt::Document;
@@ -156,7 +156,7 @@ fn decoded(
     folder: &Path,
     limits: &RunLimits<'_>,
 ) -> Result<Document, Unread> {
-    let mut arguments = formats::film();
+    let mut arguments = ingest.source.input();
     let rest = format!("-map 0:{stream} -map_metadata -1 -c:s ass -f ass {DECODED}");
     arguments.extend(words(&rest));
     let film = Some(&ingest.film);

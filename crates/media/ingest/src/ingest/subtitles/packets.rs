@@ -9,7 +9,6 @@ use super::super::error::IngestError;
 use super::super::ffmpeg::told;
 use super::super::{Ingest, RunLimits, words};
 use crate::confined::{Bound, Confined, Limits};
-use crate::formats;
 
 /// ffprobe prints bytes as hexadecimal numbers and text, some five letters for each. So this is some 20 MB of subtitles.
 const ANSWER_BYTES_MAX: usize = 128 << 20;
@@ -47,7 +46,7 @@ pub(super) fn read(
     let mut arguments: Vec<OsString> = words(&format!(
         "-hide_banner -v error -of json -show_format -show_streams -show_packets -show_data -select_streams {stream}"
     ));
-    arguments.extend(formats::film());
+    arguments.extend(ingest.source.input());
     let ffprobe = Confined {
         program: "ffprobe",
         arguments: &arguments,
