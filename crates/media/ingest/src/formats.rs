@@ -19,6 +19,15 @@ const MADE: &str = "mov";
 /// Formats that are lists of other files; the refusal says so.
 const LISTS: [&str; 6] = ["hls", "dash", "concat", "imf", "sdp", "webm_dash_manifest"];
 
+/// Containers whose clock may jump (AVFMT_TS_DISCONT in libavformat).
+pub(crate) const JUMPING_FORMATS: [&str; 3] = ["mpegts", "mpeg", "ogg"];
+/// Containers that do not list all of their streams at the front, so that more may begin at any time.
+pub(crate) const UNLISTED_FORMATS: [&str; 3] = ["mpegts", "mpeg", "flv"];
+
+/// Containers that state their playing time, by ffprobe's names. For others ffprobe estimates it from the rate of the first frames.
+pub(crate) const MEASURED_FORMATS: [&str; 7] =
+    ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];
+
 /// How far ffmpeg reads ahead to find the streams of a film: 5 MB and 5 s (its defaults), or much further.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ReadAhead {

@@ -10,7 +10,9 @@
 //! Read first: [`ingest::ingest`].
 
 mod confined;
+mod ffprobe;
 mod film;
+mod first_frame;
 mod formats;
 mod frame_rate;
 pub mod ingest;

@@ -8,8 +8,10 @@ use std::fs::File;
 
 use serde::Deserialize;
 
-use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
-use crate::formats::ReadAhead;
+use crate::confined::Bounds;
+pub(crate) use crate::ffprobe::ProbeError;
+use crate::ffprobe::ask;
+use crate::formats::{JUMPING_FORMATS, MEASURED_FORMATS, ReadAhead, UNLISTED_FORMATS};
 pub(crate) use crate::frame_rate::FrameRate;
 use crate::frame_rate::constant_rate;
 use crate::ingest::{Stop, words};
@@ -25,6 +27,8 @@ pub(crate) struct Source {
     /// The playing time of its pictures and sounds that the container states, so that truncation can be detected.
     pub(crate) stated_seconds: Option<f64>,
     pub(crate) clock: Clock,
+    /// The time of its first frame.
+    pub(crate) begins_seconds: f64,
     /// How far to read ahead to find all of its streams.
     pub(crate) ahead: ReadAhead,
     pub(crate) video: Option<Video>,
@@ -65,6 +69,9 @@ pub(crate) struct Video {
     pub(crate) is_interlaced: bool,
     /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
+    /// When a copy of it starts, from the beginning of the file, if it is to be copied: at its first key frame. Frames before zero are not
+    /// shown.
+    pub(crate) copy_begins_seconds: Option<f64>,
     pub(crate) seconds: Option<f64>,
 }
 
@@ -79,6 +86,9 @@ pub(crate) struct Audio {
     pub(crate) label: Label,
     /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
+    /// When a copy of it starts, from the beginning of the file, if it is to be copied: at its first key frame. Frames before zero are not
+    /// shown.
+    pub(crate) copy_begins_seconds: Option<f64>,
     pub(crate) seconds: Option<f64>,
 }
 
@@ -111,21 +121,11 @@ pub(crate) struct Chapter {
     pub(crate) title: Option<String>,
 }
 
-/// Why a file could not be examined.
-#[derive(Debug)]
-pub(crate) enum ProbeError {
-    /// It is not a media file, or it is broken; with ffprobe's message.
-    Unreadable(String),
-    Fault(Fault),
-}
-
-/// The most chapters that are kept. Films have some 30, audio books some hundreds.
-const CHAPTERS_MAX: usize = 1000;
 /// The longest title of a stream or a chapter that is kept. Players show it in a menu.
 const TITLE_LETTERS_MAX: usize = 200;
 
-/// The answer for a film of a hundred streams has some hundred kilobytes.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// The most chapters that are kept. Films have some 30, audio books some hundreds.
+const CHAPTERS_MAX: usize = 1000;
 
 /// Examines a film with ffprobe. It reads further ahead if it does not find the sound at first: sound may begin late.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
@@ -147,50 +147,11 @@ fn probe_ahead(
     stop: &Stop,
     ahead: ReadAhead,
 ) -> Result<Probed, ProbeError> {
-    let mut arguments: Vec<OsString> =
-        words("-hide_banner -v error -of json -show_format -show_streams -show_chapters");
+    let mut arguments = words("-show_format -show_streams -show_chapters");
     arguments.extend(formats::film(ahead));
-    let ffprobe = Confined {
-        program: "ffprobe",
-        arguments: &arguments,
-        film: Some(film),
-        folder: None,
-        limits: Limits {
-            time: Bound::ProbeSeconds(bounds.probe_seconds_max),
-            memory_bytes_max: bounds.memory_bytes_max,
-            output: None,
-        },
-    };
-    let mut answer = Vec::new();
-    let hear = |bytes: &[u8]| {
-        if answer.len() <= ANSWER_BYTES_MAX {
-            answer.extend_from_slice(bytes);
-        }
-    };
-    let ended = ffprobe.run(stop, hear).map_err(ProbeError::Fault)?;
-    if !ended.status.success() {
-        return Err(ProbeError::Unreadable(reason(&ended.said)));
-    }
-    if answer.len() > ANSWER_BYTES_MAX {
-        let most = ANSWER_BYTES_MAX >> 20;
-        return Err(ProbeError::Unreadable(format!(
-            "the list of its contents is longer than {most} MiB"
-        )));
-    }
+    let answer = ask(film, arguments, bounds, stop)?;
     serde_json::from_slice(&answer)
         .map_err(|error| ProbeError::Unreadable(format!("ffprobe's answer: {error}")))
-}
-
-fn reason(said: &[u8]) -> String {
-    formats::refusal(&String::from_utf8_lossy(said)).unwrap_or_else(|| first_line(said))
-}
-
-/// ffmpeg's messages begin with the component ("[mov @ 0x55]") or with the file's name; the cause comes after.
-fn first_line(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no reason");
-    let cause = line.rsplit_once("] ").map_or(line, |(_, cause)| cause);
-    cause.rsplit_once(": ").map_or(cause, |(_, cause)| cause).trim().to_owned()
 }
 
 #[derive(Deserialize)]
@@ -229,14 +190,6 @@ struct Format {
     duration: Option<String>,
     start_time: Option<String>,
 }
-
-/// Containers whose clock may jump (AVFMT_TS_DISCONT in libavformat).
-const JUMPING_FORMATS: [&str; 3] = ["mpegts", "mpeg", "ogg"];
-/// Containers that do not list all of their streams at the front, so that more may begin at any time.
-const UNLISTED_FORMATS: [&str; 3] = ["mpegts", "mpeg", "flv"];
-
-/// Containers that state their playing time, by ffprobe's names. For others ffprobe estimates it from the rate of the first frames.
-const MEASURED_FORMATS: [&str; 7] = ["mov", "matroska", "avi", "flv", "asf", "wav", "flac"];
 
 #[derive(Deserialize)]
 struct Stream {
@@ -339,6 +292,7 @@ impl Probed {
             seconds: self.format.plays_seconds().or(seconds),
             stated_seconds: None,
             clock,
+            begins_seconds: self.format.begins_seconds(),
             ahead,
             video: None,
             audio: Vec::new(),
@@ -498,6 +452,7 @@ impl Stream {
             is_hdr: matches!(self.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
             is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
             late_seconds: self.late_seconds(format.begins_seconds()),
+            copy_begins_seconds: None,
             seconds: self.seconds(format),
         })
     }
@@ -510,6 +465,7 @@ impl Stream {
             layout: self.channel_layout.clone().filter(|layout| layout != "unknown"),
             label: self.label(Medium::Sound),
             late_seconds: self.late_seconds(format.begins_seconds()),
+            copy_begins_seconds: None,
             seconds: self.seconds(format),
         })
     }
@@ -594,6 +550,7 @@ impl Video {
             is_hdr: false,
             is_interlaced: false,
             late_seconds: 0.0,
+            copy_begins_seconds: None,
             seconds: None,
         }
     }
@@ -689,15 +646,5 @@ mod tests {
         assert_eq!(chapters[0].title.as_deref(), Some("a b"));
         assert_eq!(chapters[1].title.as_ref().map(String::len), Some(TITLE_LETTERS_MAX));
         assert_eq!(chapters[2].title, None);
-    }
-
-    #[test]
-    fn the_cause_is_taken_out_of_what_ffprobe_says() {
-        assert_eq!(
-            first_line(b"[mov,mp4 @ 0x5]  moov atom not found\nx.mp4: Invalid data"),
-            "moov atom not found"
-        );
-        assert_eq!(first_line(b"file:/a: b.mp4: Invalid data found"), "Invalid data found");
-        assert_eq!(first_line(b""), "no reason");
     }
 }

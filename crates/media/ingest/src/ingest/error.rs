@@ -73,6 +73,12 @@ pub enum IngestError {
         "its picture begins {0:.1} s after its sound, which --copy cannot correct: encode it (leave --copy out)"
     )]
     CannotCopyLate(f64),
+    /// `--copy` of a clip whose first key frame comes this many seconds before its start, and is hidden by its edit list.
+    #[error(
+        "it begins in the middle of a group of pictures ({0:.1} s of it are hidden), and a copy would have no picture at \
+         first: encode it (leave --copy out)"
+    )]
+    CannotCopyClip(f64),
     /// ffmpeg failed.
     #[error("ffmpeg failed at {making}: {said}")]
     FfmpegFailed {

@@ -86,7 +86,7 @@ fn copied_video(video: &Video, options: &Options) -> Job {
     // Fragments begin at the source's key frames, and are at least this long.
     let microseconds = (options.segment_seconds * 1e6) as u64;
     arguments.extend(words(&format!("-min_frag_duration {microseconds}")));
-    arguments.extend(output("+frag_keyframe"));
+    arguments.extend(output(&format!("+frag_keyframe{}", copied_start(video.copy_begins_seconds))));
     let (width, height, frame_rate) = (video.width, video.height, video.frame_rate);
     Job {
         file: format!("video-{}.mp4", width.min(height)),
@@ -245,7 +245,8 @@ fn audio_job(number: usize, audio: &Audio, clock: Clock, options: &Options) -> J
     };
     let microseconds = (options.segment_seconds * 1e6) as u64;
     arguments.extend(words(&format!("-frag_duration {microseconds}")));
-    arguments.extend(output(""));
+    let start = if is_copied { copied_start(audio.copy_begins_seconds) } else { "" };
+    arguments.extend(output(start));
     let language = audio.label.language.as_deref().unwrap_or("und");
     Job {
         file: format!("audio-{number}-{language}.mp4"),
@@ -283,6 +284,19 @@ fn audio_filters(layout: Layout, audio: &Audio, clock: Clock) -> String {
 /// The arrangement of a source's channels, for messages: "5.1(side)", or "9 channels".
 pub(super) fn layout_name(audio: &Audio) -> String {
     audio.layout.clone().unwrap_or_else(|| format!("{} channels", audio.channels))
+}
+
+/// A start that is at most this far from zero counts as zero: edit lists have milliseconds.
+pub(super) const AT_ZERO_SECONDS: f64 = 0.001;
+
+/// The flag for a copied stream that begins late. Without it, ffmpeg lets decoding times begin at zero, and puts an empty edit in front, which
+/// Chromium and Safari ignore: the stream would come early. With it, decoding times begin late. They cannot be negative, so a stream that
+/// begins before zero (an encoder's priming) keeps its edit list.
+fn copied_start(begins_seconds: Option<f64>) -> &'static str {
+    match begins_seconds {
+        Some(seconds) if seconds > AT_ZERO_SECONDS => "+frag_discont",
+        _ => "",
+    }
 }
 
 /// The output: one track, a fragment per segment, and an index of them at the front. The edit list defines the start of the film in

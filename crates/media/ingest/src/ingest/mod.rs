@@ -47,8 +47,8 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Record, TitleName, sha256};
 
-use crate::film;
 use crate::probe::{ProbeError, Source, probe};
+use crate::{film, first_frame};
 use jobs::Tools;
 use work::Work;
 
@@ -157,28 +157,62 @@ fn identity(file: &Path, film: &File) -> Result<String, IngestError> {
 }
 
 fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestError> {
-    let source = probe(film, &options.bounds, stop).map_err(|error| match error {
-        ProbeError::Fault(fault) => ffmpeg::told(fault, "a list of its contents"),
-        ProbeError::Unreadable(why) => IngestError::NotMedia(why),
-    })?;
+    let mut source = probe(film, &options.bounds, stop).map_err(probe_failed)?;
     if source.video.is_none() && source.audio.is_empty() {
         return Err(IngestError::NothingToPlay);
     }
     if let Some(lost) = source.lost_sound() {
         return Err(IngestError::NoSound(lost.to_owned()));
     }
-    let copied = source.video.as_ref().filter(|_| options.copy);
-    match copied {
-        Some(video) if !["h264", "hevc", "av1"].contains(&video.codec.as_str()) => {
-            Err(IngestError::CannotCopy(video.codec.clone()))
-        }
-        Some(video) if video.late_seconds > COPIED_LATE_SECONDS => {
-            Err(IngestError::CannotCopyLate(video.late_seconds))
-        }
-        _ => {
-            segment_count::check(&source, options)?;
-            Ok(source)
-        }
+    if options.copy {
+        find_first_frames(&mut source, film, options, stop)?;
+        can_be_copied(&source)?;
+    }
+    segment_count::check(&source, options)?;
+    Ok(source)
+}
+
+/// Finds the starts of the streams that may be copied.
+fn find_first_frames(
+    source: &mut Source,
+    film: &File,
+    options: &Options,
+    stop: &Stop,
+) -> Result<(), IngestError> {
+    let find = |index| first_frame::seconds(film, source, index, &options.bounds, stop);
+    let video = source.video.as_ref().map_or(Ok(None), |video| find(video.index));
+    let video = video.map_err(probe_failed)?;
+    let audio = source.audio.iter().map(|audio| find(audio.index)).collect::<Result<Vec<_>, _>>();
+    let audio = audio.map_err(probe_failed)?;
+    if let Some(one) = &mut source.video {
+        one.copy_begins_seconds = video;
+    }
+    for (one, seconds) in source.audio.iter_mut().zip(audio) {
+        one.copy_begins_seconds = seconds;
+    }
+    Ok(())
+}
+
+fn can_be_copied(source: &Source) -> Result<(), IngestError> {
+    let Some(video) = &source.video else { return Ok(()) };
+    if !["h264", "hevc", "av1"].contains(&video.codec.as_str()) {
+        return Err(IngestError::CannotCopy(video.codec.clone()));
+    }
+    let begins_seconds = video.copy_begins_seconds.unwrap_or(video.late_seconds);
+    if begins_seconds > COPIED_LATE_SECONDS {
+        return Err(IngestError::CannotCopyLate(begins_seconds));
+    }
+    // Players drop frames before zero, and show nothing until the next key frame.
+    if begins_seconds < -jobs::AT_ZERO_SECONDS {
+        return Err(IngestError::CannotCopyClip(-begins_seconds));
+    }
+    Ok(())
+}
+
+fn probe_failed(error: ProbeError) -> IngestError {
+    match error {
+        ProbeError::Fault(fault) => ffmpeg::told(fault, "a list of its contents"),
+        ProbeError::Unreadable(why) => IngestError::NotMedia(why),
     }
 }
 

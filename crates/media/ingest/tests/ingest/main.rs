@@ -4,6 +4,7 @@
 
 mod catalog;
 mod chapters;
+mod copied;
 mod faults;
 mod formats;
 mod hostile;

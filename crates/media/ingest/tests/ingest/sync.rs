@@ -49,18 +49,23 @@ fn joined(folder: &Path, codecs: &str, form: &str, starts: &[u32]) -> PathBuf {
     path
 }
 
-#[test]
-fn a_recording_that_begins_in_the_middle_of_a_group_of_pictures() {
-    let Some(folder) = folder() else { return };
-    let whole = folder.path().join("whole.ts");
+/// A recording that begins between two key frames: the first twelfth of a stream is missing.
+pub(crate) fn begins_in_the_middle(folder: &Path) -> PathBuf {
+    let whole = folder.join("whole.ts");
     let words = "-c:v libx264 -preset veryfast -g 75 -keyint_min 75 -sc_threshold 0 -x264-params repeat-headers=1 \
                  -c:a aac -b:a 64k -f mpegts";
     make(&format!("-i {} {words}", flashing().display()), &whole);
     let bytes = fs::read(&whole).expect("a file");
-    let cut = folder.path().join("cut.ts");
+    let cut = folder.join("cut.ts");
     const PACKET_BYTES: usize = 188;
     fs::write(&cut, &bytes[bytes.len() / 12 / PACKET_BYTES * PACKET_BYTES..]).expect("a file");
-    stays_in_sync(&cut, &options());
+    cut
+}
+
+#[test]
+fn a_recording_that_begins_in_the_middle_of_a_group_of_pictures() {
+    let Some(folder) = folder() else { return };
+    stays_in_sync(&begins_in_the_middle(folder.path()), &options());
 }
 
 #[test]
