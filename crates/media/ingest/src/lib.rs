@@ -9,6 +9,7 @@
 //!
 //! Read first: [`ingest::ingest`].
 
+mod colour;
 mod confined;
 mod ffprobe;
 mod film;

@@ -8,6 +8,7 @@ use std::fs::File;
 
 use serde::Deserialize;
 
+use crate::colour::{ColourTags, Colours};
 use crate::confined::Bounds;
 pub(crate) use crate::ffprobe::ProbeError;
 use crate::ffprobe::ask;
@@ -64,8 +65,8 @@ pub(crate) struct Video {
     /// The number of stored pixels, which determines the cost of decoding.
     pub(crate) stored_pixels: u64,
     pub(crate) frame_rate: FrameRate,
-    /// Whether it has a higher dynamic range or more colours than ordinary screens (PQ or HLG).
-    pub(crate) is_hdr: bool,
+    pub(crate) colours: Colours,
+    pub(crate) dolby_vision: Option<DolbyVision>,
     pub(crate) is_interlaced: bool,
     /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
@@ -73,6 +74,14 @@ pub(crate) struct Video {
     /// shown.
     pub(crate) copy_begins_seconds: Option<f64>,
     pub(crate) seconds: Option<f64>,
+}
+
+/// Metadata of Dolby Vision, from the configuration record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DolbyVision {
+    pub(crate) profile: u32,
+    /// Whether a decoder that ignores the metadata shows the right colours, as HDR10, HLG or SDR. Profile 5 does not.
+    pub(crate) is_compatible: bool,
 }
 
 /// A stream of sound.
@@ -201,7 +210,11 @@ struct Stream {
     sample_aspect_ratio: Option<String>,
     avg_frame_rate: Option<String>,
     r_frame_rate: Option<String>,
+    pix_fmt: Option<String>,
+    color_range: Option<String>,
+    color_primaries: Option<String>,
     color_transfer: Option<String>,
+    color_space: Option<String>,
     field_order: Option<String>,
     channels: Option<u32>,
     channel_layout: Option<String>,
@@ -238,6 +251,15 @@ impl Tags {
 #[derive(Deserialize)]
 struct SideData {
     rotation: Option<f64>,
+    dv_profile: Option<u32>,
+    dv_bl_signal_compatibility_id: Option<u32>,
+}
+
+impl SideData {
+    fn dolby_vision(&self) -> Option<DolbyVision> {
+        let is_compatible = self.dv_bl_signal_compatibility_id.is_some_and(|id| id != 0);
+        Some(DolbyVision { profile: self.dv_profile?, is_compatible })
+    }
 }
 
 /// Codecs of still pictures. A film in one of them is a row of these.
@@ -449,12 +471,23 @@ impl Stream {
             height,
             stored_pixels: u64::from(stored_width) * u64::from(stored_height),
             frame_rate: self.frame_rate(),
-            is_hdr: matches!(self.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")),
+            colours: Colours::new(&self.colour_tags(), stored_width, stored_height),
+            dolby_vision: self.side_data_list.iter().find_map(SideData::dolby_vision),
             is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
             late_seconds: self.late_seconds(format.begins_seconds()),
             copy_begins_seconds: None,
             seconds: self.seconds(format),
         })
+    }
+
+    fn colour_tags(&self) -> ColourTags<'_> {
+        ColourTags {
+            pixels: self.pix_fmt.as_deref(),
+            range: self.color_range.as_deref(),
+            primaries: self.color_primaries.as_deref(),
+            transfer: self.color_transfer.as_deref(),
+            matrix: self.color_space.as_deref(),
+        }
     }
 
     fn audio(&self, format: &Format) -> Option<Audio> {
@@ -547,7 +580,8 @@ impl Video {
             height,
             stored_pixels: u64::from(width) * u64::from(height),
             frame_rate: FrameRate { frames: 30, seconds: 1 },
-            is_hdr: false,
+            colours: Colours::target(),
+            dolby_vision: None,
             is_interlaced: false,
             late_seconds: 0.0,
             copy_begins_seconds: None,

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::made::{Made, Sound, Subtitles};
-use crate::mp4::Track;
+use super::made::{Made, Picture, Sound, Subtitles};
+use crate::mp4::{Cicp, Track};
 use crate::role::{Medium, Role};
 
 /// Schemes of roles (section 5.8.5.5), and of channels: the arrangements of ISO/IEC 23091-3, which DASH-IF recommends for AAC (IOP part 8).
@@ -13,6 +13,8 @@ const ROLE: &str = "urn:mpeg:dash:role:2011";
 /// hear badly.
 const AUDIO_PURPOSE: &str = "urn:tva:metadata:cs:AudioPurposeCS:2007";
 const CHANNELS: &str = "urn:mpeg:mpegB:cicp:ChannelConfiguration";
+/// Begins the schemes of colours (ISO/IEC 23091-2), as DASH-IF's interoperability points use them.
+const CICP: &str = "urn:mpeg:mpegB:cicp:";
 const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
 /// The manifest, with paths relative to the parent of `folder`.
@@ -46,7 +48,8 @@ fn pictures(made: &Made, folder: &str) -> String {
     let access = if all.iter().all(|one| one.track.is_independent) { 1 } else { 3 };
     let mut text = format!(
         "<AdaptationSet id=\"0\" contentType=\"video\" mimeType=\"video/mp4\" \
-         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"{access}\">\n",
+         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"{access}\">\n{}",
+        colours(all)
     );
     for (index, one) in all.iter().enumerate() {
         let attributes = format!(
@@ -63,6 +66,25 @@ fn pictures(made: &Made, folder: &str) -> String {
     }
     text.push_str("</AdaptationSet>\n");
     text
+}
+
+/// The colours of the pictures, unless they are those of BT.709, which players assume. The properties are supplemental: with essential ones,
+/// a player that doesn't know them would have nothing to play.
+fn colours(all: &[Picture]) -> String {
+    let stated = all.first().and_then(|one| one.track.colours);
+    let Some(Cicp { primaries, transfer, matrix }) = stated.filter(|one| *one != Cicp::BT709)
+    else {
+        return String::new();
+    };
+    let codes = [
+        ("ColourPrimaries", primaries),
+        ("TransferCharacteristics", transfer),
+        ("MatrixCoefficients", matrix),
+    ];
+    let property = |(name, code)| {
+        format!("<SupplementalProperty schemeIdUri=\"{CICP}{name}\" value=\"{code}\"/>\n")
+    };
+    codes.map(property).concat()
 }
 
 fn sound(made: &Made, one: &Sound, id: usize, folder: &str) -> String {

@@ -79,6 +79,11 @@ pub enum IngestError {
          first: encode it (leave --copy out)"
     )]
     CannotCopyClip(f64),
+    /// The picture is Dolby Vision of this profile, without a layer that other decoders show in the right colours.
+    #[error(
+        "its picture is Dolby Vision profile {0}, which has the right colours only in Dolby's decoders: export the film as HDR10 or SDR first"
+    )]
+    DolbyVisionOnly(u32),
     /// ffmpeg failed.
     #[error("ffmpeg failed at {making}: {said}")]
     FfmpegFailed {

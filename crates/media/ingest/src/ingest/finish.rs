@@ -14,6 +14,8 @@ use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
 use super::{Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, subtitles};
+use crate::colour::Colours;
+use crate::probe::{DolbyVision, Video};
 use crate::role::Role;
 
 const HLS: &str = "master.m3u8";
@@ -71,8 +73,13 @@ impl Ingest<'_> {
         limits: &RunLimits<'_>,
     ) -> Result<(), IngestError> {
         subtitles::write(self, version, limits, made)?;
-        pictures::poster(made, version, limits)?;
-        pictures::thumbnails(made, version, limits)?;
+        let stored = match &self.source.video {
+            Some(video) if self.options.copy => video.colours.clone(),
+            _ => Colours::target(),
+        };
+        let colours = pictures::Reading { stored, has_zscale: self.tools.has_zscale };
+        pictures::poster(made, &colours, version, limits)?;
+        pictures::thumbnails(made, &colours, version, limits)?;
         chapters::write(&self.source.chapters, version, made)?;
         for playlist in hls::media(made) {
             let path = version.join(&playlist.file);
@@ -150,15 +157,8 @@ impl Ingest<'_> {
     fn notes(&self, made: &Made, complaint: Option<String>) -> Vec<String> {
         let left_out = self.source.left_out.iter().chain(&made.left_out);
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
-        if let Some(video) = self.source.video.as_ref().filter(|_| !self.options.copy) {
-            if video.is_hdr && self.tools.has_zscale {
-                notes.push("its high dynamic range was mapped to standard range".into());
-            } else if video.is_hdr {
-                notes.push(
-                    "its high dynamic range was cut to standard range, so colours are pale: this ffmpeg has no zscale filter"
-                        .into(),
-                );
-            }
+        if let Some(video) = &self.source.video {
+            notes.extend(colour_notes(video, self.options.copy, self.tools.has_zscale));
         }
         for (sound, source) in made.audio.iter().zip(&self.source.audio) {
             let (from, to) = (source.channels, sound.layout.channels());
@@ -177,6 +177,39 @@ impl Ingest<'_> {
         notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg reports: {said}")));
         notes
     }
+}
+
+/// Notes on what happened to the colours of a picture.
+fn colour_notes(video: &Video, is_copied: bool, has_zscale: bool) -> Vec<String> {
+    let mut notes = Vec::new();
+    let is_hdr = video.colours.is_hdr();
+    match (is_copied, has_zscale) {
+        (false, true) if is_hdr => {
+            notes.push("its high dynamic range was mapped to standard range".into());
+        }
+        (false, false) if is_hdr => notes.push(
+            "its high dynamic range was cut to standard range, so colours are pale: this ffmpeg has no zscale filter; install one that \
+             has it (built with libzimg) and ingest the film again"
+                .into(),
+        ),
+        _ => {}
+    }
+    if let Some(DolbyVision { profile, .. }) = video.dolby_vision {
+        notes.push(match is_copied {
+            true => format!(
+                "its Dolby Vision metadata (profile {profile}) is not declared: players show the compatible picture below it"
+            ),
+            false => format!(
+                "left out: its Dolby Vision metadata (profile {profile}); the compatible picture below it was encoded"
+            ),
+        });
+    }
+    if let Some(tag) = video.colours.unsupported().filter(|_| !is_copied) {
+        notes.push(format!(
+            "its colours may be wrong: they are tagged {tag}, which ingest can't convert"
+        ));
+    }
+    notes
 }
 
 fn sum(path: &Path, name: &str) -> Result<FileRecord, IngestError> {

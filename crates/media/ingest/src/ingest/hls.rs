@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::chapters::CHAPTERS;
 use super::made::{Made, Picture, Sound, Subtitles, beside};
-use crate::mp4::Track;
+use crate::mp4::{Track, VideoRange};
 use crate::role::{Medium, Role};
 
 /// Version 7 has everything used here: byte ranges, maps and independent segments.
@@ -215,6 +215,7 @@ fn variant(made: &Made, one: &Picture, folder: &str) -> String {
         one.height,
         one.frame_rate.per_second()
     );
+    push_range(&mut text, made, &one.track);
     if !made.audio.is_empty() {
         text.push_str(",AUDIO=\"audio\"");
     }
@@ -228,18 +229,32 @@ fn key_frames(made: &Made, one: &Picture, folder: &str) -> Option<String> {
     let mean = frames.iter().sum::<u64>() as f64 * 8.0 / track.seconds();
     let mean = mean.ceil() as u64;
     let max = track.rate_max(frames, made.target_seconds()).max(mean);
-    Some(format!(
+    let mut text = format!(
         "#EXT-X-I-FRAME-STREAM-INF:BANDWIDTH={max},AVERAGE-BANDWIDTH={mean},CODECS=\"{}\",\
-         RESOLUTION={width}x{height},URI=\"{folder}/{}\"\n",
+         RESOLUTION={width}x{height}",
         track.codec,
-        beside(&one.file, KEY_FRAMES)
-    ))
+    );
+    push_range(&mut text, made, track);
+    let _ = writeln!(text, ",URI=\"{folder}/{}\"", beside(&one.file, KEY_FRAMES));
+    Some(text)
 }
 
 fn sound_alone(made: &Made, folder: &str) -> String {
     let Some(one) = made.audio.iter().find(|one| one.is_default) else { return String::new() };
     let text = rates(made, None) + ",AUDIO=\"audio\"";
     end_variant(text, made, &one.file, folder)
+}
+
+/// The dynamic range (draft-pantos-hls-rfc8216bis section 4.4.6.2). A title without high dynamic range doesn't need it: SDR is the default.
+fn push_range(text: &mut String, made: &Made, track: &Track) {
+    let is_standard = |one: &Picture| one.track.range() == VideoRange::Sdr;
+    if !made.video.iter().all(is_standard) {
+        text.push_str(match track.range() {
+            VideoRange::Sdr => ",VIDEO-RANGE=SDR",
+            VideoRange::Hlg => ",VIDEO-RANGE=HLG",
+            VideoRange::Pq => ",VIDEO-RANGE=PQ",
+        });
+    }
 }
 
 fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> String {

@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use super::clock;
 use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
 use super::segment_count;
+use crate::colour::TARGET_TAGS;
 use crate::ladder::Rung;
 use crate::layout::{Layout, is_discrete};
 use crate::probe::{Audio, Clock, FrameRate, Label, Source, Video};
@@ -83,6 +84,7 @@ fn copied_video(video: &Video, options: &Options) -> Job {
     if video.codec == "hevc" {
         arguments.extend(words("-tag:v hvc1"));
     }
+    arguments.extend(video.colours.completing(&video.codec).iter().flat_map(|text| words(text)));
     // Fragments begin at the source's key frames, and are at least this long.
     let microseconds = (options.segment_seconds * 1e6) as u64;
     arguments.extend(words(&format!("-min_frag_duration {microseconds}")));
@@ -105,9 +107,7 @@ fn encoded_video(video: &Video, rung: &Rung, options: &Options, tools: Tools) ->
     let mut arguments = words("-vf");
     arguments.push(filters(video, width, height, tools).into());
     arguments.extend(encoder(kbps, video.frame_rate, options, tools));
-    if video.is_hdr && tools.has_zscale {
-        arguments.extend(words("-color_primaries bt709 -color_trc bt709 -colorspace bt709"));
-    }
+    arguments.extend(words(TARGET_TAGS));
     arguments.extend(output("+frag_keyframe"));
     Job {
         file: format!("video-{}.mp4", rung.height),
@@ -143,21 +143,13 @@ fn kbps(kbps: u32, frame_rate: FrameRate, codec: VideoCodec) -> u32 {
 }
 
 fn filters(video: &Video, width: u32, height: u32, tools: Tools) -> String {
-    let mut filters = Vec::new();
+    let mut filters = vec![video.colours.labels()];
     if video.is_interlaced {
         filters.push("bwdif=mode=send_frame".to_owned());
     }
     filters.push(format!("fps={}:start_time=0", video.frame_rate));
-    filters.push(format!("scale={width}:{height}:flags=bicubic"));
-    if video.is_hdr && tools.has_zscale {
-        // To linear light, where the brightest parts are compressed, and back to the range of BT.709 screens.
-        filters.push(
-            "zscale=t=linear:npl=100,format=gbrpf32le,zscale=p=bt709,tonemap=tonemap=hable:desat=0,\
-             zscale=t=bt709:m=bt709:r=tv"
-                .to_owned(),
-        );
-    }
-    filters.push("setsar=1,format=yuv420p".to_owned());
+    filters.push(video.colours.scale_to_bt709(width, height, tools.has_zscale));
+    filters.push("setsar=1".to_owned());
     filters.join(",")
 }
 

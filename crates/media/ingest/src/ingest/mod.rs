@@ -47,7 +47,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Record, TitleName, sha256};
 
-use crate::probe::{ProbeError, Source, probe};
+use crate::probe::{DolbyVision, ProbeError, Source, probe};
 use crate::{film, first_frame};
 use jobs::Tools;
 use work::Work;
@@ -164,6 +164,10 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     if let Some(lost) = source.lost_sound() {
         return Err(IngestError::NoSound(lost.to_owned()));
     }
+    let dolby_vision = source.video.as_ref().and_then(|video| video.dolby_vision);
+    if let Some(DolbyVision { profile, is_compatible: false }) = dolby_vision {
+        return Err(IngestError::DolbyVisionOnly(profile));
+    }
     if options.copy {
         find_first_frames(&mut source, film, options, stop)?;
         can_be_copied(&source)?;
@@ -218,9 +222,9 @@ fn probe_failed(error: ProbeError) -> IngestError {
 
 impl Tools {
     fn ask(source: &Source, options: &Options) -> Self {
-        let is_hdr = source.video.as_ref().is_some_and(|video| video.is_hdr);
+        let is_hdr = source.video.as_ref().is_some_and(|video| video.colours.is_hdr());
         Self {
-            has_zscale: is_hdr && !options.copy && ffmpeg::has("-filters", "zscale"),
+            has_zscale: is_hdr && ffmpeg::has("-filters", "zscale"),
             has_svt_av1: options.video_codec == VideoCodec::Av1
                 && ffmpeg::has("-encoders", "libsvtav1"),
         }

@@ -1,7 +1,8 @@
 //! The poster, and the thumbnails that a player shows over its time bar: sheets of thumbnails, and a WebVTT file that maps times to parts
 //! of the sheets, by media fragments (W3C Media Fragments URI 1.0 section 4.2.2).
 //!
-//! Both are made from an encoded rendition, which is upright and has square pixels and standard dynamic range.
+//! Both are made from a rendition. An encoded one has square pixels and BT.709 colours; a copied one has those of its source, which are
+//! converted here.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -12,6 +13,7 @@ use super::error::{Attempt, IngestError};
 use super::ffmpeg::{Run, RunLimits};
 use super::jobs::words;
 use super::made::{Made, Picture};
+use crate::colour::Colours;
 use crate::formats;
 
 pub(super) const POSTER: &str = "poster.jpg";
@@ -30,9 +32,20 @@ const POSTER_CHOICE: u32 = 24;
 /// The poster is not made from a larger picture than this.
 const POSTER_SIDE_MAX: u32 = 1080;
 
+/// JPEG files have the matrix of BT.601 and full range (JFIF 1.02). By way of RGB, because ffmpeg 7.0 doesn't convert one matrix to another.
+const TO_JPEG: &str = "format=gbrp,scale=out_color_matrix=bt601:out_range=pc,format=yuvj420p";
+
+/// How to read the colours of renditions.
+pub(super) struct Reading {
+    pub(super) stored: Colours,
+    /// As in [`super::jobs::Tools`].
+    pub(super) has_zscale: bool,
+}
+
 /// Makes the poster in `folder`.
 pub(super) fn poster(
     made: &Made,
+    colours: &Reading,
     folder: &Path,
     limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
@@ -43,8 +56,13 @@ pub(super) fn poster(
     let begin = best.track.seconds() * POSTER_PART;
     let mut arguments = words(&format!("-noaccurate_seek -ss {begin:.3}"));
     arguments.extend(formats::rendition());
+    // Frames before the time have negative timestamps; with a constant rate, ffmpeg would drop them. Both sides even, as zscale needs.
+    let even = |side: u32| side.next_multiple_of(2);
+    let Reading { stored, has_zscale } = colours;
     arguments.extend(words(&format!(
-        "-vf thumbnail=n={POSTER_CHOICE},setsar=1,format=yuvj420p -frames:v 1 -update 1 -q:v 3 {POSTER}"
+        "-vf {},{},thumbnail=n={POSTER_CHOICE},setsar=1,{TO_JPEG} -frames:v 1 -update 1 -fps_mode passthrough -q:v 3 {POSTER}",
+        stored.labels(),
+        stored.scale_to_bt709(even(best.width), even(best.height), *has_zscale)
     )));
     run("the poster", &best.place, folder, &arguments, limits)?;
     present(folder, POSTER)
@@ -53,6 +71,7 @@ pub(super) fn poster(
 /// Makes the sheets and their list in `folder`. It decodes only key frames, so it is fast even for a long film.
 pub(super) fn thumbnails(
     made: &Made,
+    colours: &Reading,
     folder: &Path,
     limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
@@ -61,12 +80,13 @@ pub(super) fn thumbnails(
     let mut arguments = words("-skip_frame nokey");
     arguments.extend(formats::rendition());
     // The last key frame is repeated until the last sheet is full.
+    let Reading { stored, has_zscale } = colours;
     arguments.extend(words(&format!(
-        "-vf tpad=stop_mode=clone:stop=-1,fps=1/{}:start_time=0,scale={}:{},setsar=1,\
-         tile={SHEET}x{SHEET},format=yuvj420p -frames:v {} -q:v 5 thumbnails-%d.jpg",
+        "-vf {},tpad=stop_mode=clone:stop=-1,fps=1/{}:start_time=0,{},setsar=1,\
+         tile={SHEET}x{SHEET},{TO_JPEG} -frames:v {} -q:v 5 thumbnails-%d.jpg",
+        stored.labels(),
         plan.seconds_apart,
-        plan.width,
-        plan.height,
+        stored.scale_to_bt709(plan.width, plan.height, *has_zscale),
         plan.sheets()
     )));
     run("the thumbnails", &smallest.place, folder, &arguments, limits)?;

@@ -6,7 +6,7 @@ use super::boxes::child;
 use std::fmt::Write;
 
 /// The number of bytes before the boxes in the sample entry of a picture or a sound.
-const VISUAL_ENTRY_BYTES: usize = 78;
+pub(super) const VISUAL_ENTRY_BYTES: usize = 78;
 const AUDIO_ENTRY_BYTES: usize = 28;
 
 /// The codec of the first track in `head`, the content of a 'moov'.
@@ -14,13 +14,18 @@ pub(super) fn of(head: &[u8]) -> Result<String, Mp4Error> {
     named(head).ok_or(Mp4Error::Broken("its codec is unknown"))
 }
 
-fn named(head: &[u8]) -> Option<String> {
+/// Its first sample entry: the type and the content.
+pub(super) fn entry(head: &[u8]) -> Option<(&[u8; 4], &[u8])> {
     let path = [b"trak", b"mdia", b"minf", b"stbl", b"stsd"];
     let descriptions = path.iter().try_fold(head, |boxes, kind| child(boxes, kind))?;
     // Version and flags, count; then the first entry, a box.
     let entry = descriptions.get(8..)?;
     let kind: &[u8; 4] = entry.get(4..)?.first_chunk()?;
-    let entry = child(entry, kind)?;
+    Some((kind, child(entry, kind)?))
+}
+
+fn named(head: &[u8]) -> Option<String> {
+    let (kind, entry) = entry(head)?;
     match kind {
         b"avc1" | b"avc3" => avc(kind, child(entry.get(VISUAL_ENTRY_BYTES..)?, b"avcC")?),
         b"hvc1" | b"hev1" => hevc(kind, child(entry.get(VISUAL_ENTRY_BYTES..)?, b"hvcC")?),

@@ -8,6 +8,7 @@
 
 mod boxes;
 mod codec;
+mod colour;
 mod fragment;
 mod index;
 mod join;
@@ -21,6 +22,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use boxes::{Fragment, TopLevel, top_level};
+pub(crate) use colour::{Cicp, VideoRange};
 pub(crate) use index::{ENTRIES_MAX, Segment};
 pub(crate) use join::join_short_end;
 
@@ -44,6 +46,8 @@ pub(crate) struct Track {
     pub(crate) is_independent: bool,
     /// For CODECS and `codecs` (RFC 6381 section 3.3).
     pub(crate) codec: String,
+    /// The colours of a picture, if its file states them.
+    pub(crate) colours: Option<Cicp>,
     /// Bytes of the whole file.
     pub(crate) bytes: u64,
 }
@@ -73,6 +77,7 @@ impl Track {
             return Err(Mp4Error::Broken("its index does not end where the file ends"));
         }
         let codec = codec::of(&head.content)?;
+        let colours = colour::of(&head.content);
         let key_frame = |(one, segment): (&Fragment, &Segment)| {
             let end = one.start.map(|start| start.key_frame_end);
             end.filter(|bytes| *bytes <= segment.bytes)
@@ -88,8 +93,14 @@ impl Track {
             key_frames,
             is_independent,
             codec,
+            colours,
             bytes,
         })
+    }
+
+    /// Its dynamic range. One that isn't stated is the standard one.
+    pub(crate) fn range(&self) -> VideoRange {
+        self.colours.map_or(VideoRange::Sdr, Cicp::range)
     }
 
     /// Its playing time.

@@ -59,6 +59,31 @@ fn a_track_is_read_from_its_boxes() {
     assert_eq!((track.bits_per_second(), track.bits_per_second_max(2)), (320, 400));
 }
 
+#[test]
+fn colours_are_read_from_the_pictures_description() {
+    let with = |extra: &[u8]| {
+        let configuration = boxed(b"hvcC", &[1; 23]);
+        let entry = boxed(b"hvc1", &[&[0; 78][..], &configuration, extra].concat());
+        let descriptions = boxed(b"stsd", &[vec![0, 0, 0, 0, 0, 0, 0, 1], entry].concat());
+        let kinds = [b"stbl", b"minf", b"mdia", b"trak"];
+        let head = kinds.iter().fold(descriptions, |content, kind| boxed(kind, &content));
+        colour::of(&head)
+    };
+    let stated = boxed(b"colr", b"nclx\0\x09\0\x10\0\x09\0");
+    let pq = Cicp { primaries: 9, transfer: 16, matrix: 9 };
+    assert_eq!(with(&stated), Some(pq));
+    assert_eq!(with(&[boxed(b"pasp", &[0; 8]), stated.clone()].concat()), Some(pq));
+    assert_eq!(pq.range(), VideoRange::Pq);
+    assert_eq!(Cicp { transfer: 18, ..pq }.range(), VideoRange::Hlg);
+    assert_eq!(Cicp::BT709.range(), VideoRange::Sdr);
+    for none in [&[][..], &boxed(b"colr", b"nclx\0\x09"), &boxed(b"colr", b"prof profile")] {
+        assert_eq!(with(none), None);
+    }
+    for length in 0..stated.len() {
+        assert_eq!(with(&stated[..length]), None, "at {length}");
+    }
+}
+
 /// Flags of frames.
 const KEY: u32 = 0x0200_0000;
 const OTHER: u32 = 0x0101_0000;

@@ -5,6 +5,7 @@
 mod catalog;
 mod chapters;
 mod copied;
+mod colours;
 mod faults;
 mod formats;
 mod hostile;
