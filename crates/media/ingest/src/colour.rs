@@ -233,28 +233,27 @@ impl Colours {
         ))
     }
 
-    /// Arguments that complete the tags of a copied picture of high dynamic range, in its stream and in its file. Its samples stay.
+    /// Arguments that complete the tags of a copied picture of high dynamic range, in its file and in its stream. Its samples stay.
     pub(crate) fn completing(&self, codec: &str) -> Option<String> {
+        let is_known = self.unsupported.is_none() && self.pixels == Pixels::Yuv;
+        if !self.is_hdr() || self.is_stated || !is_known {
+            return None;
+        }
+        let Self { primaries, transfer, matrix, .. } = self;
+        let of_file =
+            format!("-color_primaries {primaries} -color_trc {transfer} -colorspace {matrix}");
         let filter = match codec {
             "h264" => "h264_metadata=colour_primaries",
             "hevc" => "hevc_metadata=colour_primaries",
             "av1" => "av1_metadata=color_primaries",
-            _ => return None,
+            _ => return Some(of_file), // VP9's stream has no such tags
         };
-        if !self.is_hdr()
-            || self.is_stated
-            || self.unsupported.is_some()
-            || self.pixels != Pixels::Yuv
-        {
-            return None;
-        }
-        let Self { primaries, transfer, matrix, .. } = self;
         let primaries_code = code(&PRIMARIES, primaries)?;
         let transfer_code = code(&HDR_TRANSFERS, transfer)?;
         let matrix_code = code(&HDR_MATRICES, matrix)?;
         Some(format!(
             "-bsf:v {filter}={primaries_code}:transfer_characteristics={transfer_code}:matrix_coefficients={matrix_code} \
-             -color_primaries {primaries} -color_trc {transfer} -colorspace {matrix}"
+             {of_file}"
         ))
     }
 }

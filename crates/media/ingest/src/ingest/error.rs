@@ -66,7 +66,9 @@ pub enum IngestError {
         enough: Option<f64>,
     },
     /// `--copy` of a codec that browsers do not play from CMAF.
-    #[error("--copy packages H.264, HEVC and AV1, and this is {0}: encode it (leave --copy out)")]
+    #[error(
+        "--copy packages H.264, HEVC, AV1 and VP9, and this is {0}: encode it (leave --copy out)"
+    )]
     CannotCopy(String),
     /// `--copy` of a picture that begins this many seconds after its sound.
     #[error(

@@ -199,7 +199,7 @@ fn find_first_frames(
 
 fn can_be_copied(source: &Source) -> Result<(), IngestError> {
     let Some(video) = &source.video else { return Ok(()) };
-    if !["h264", "hevc", "av1"].contains(&video.codec.as_str()) {
+    if !["h264", "hevc", "av1", "vp9"].contains(&video.codec.as_str()) {
         return Err(IngestError::CannotCopy(video.codec.clone()));
     }
     let begins_seconds = video.copy_begins_seconds.unwrap_or(video.late_seconds);

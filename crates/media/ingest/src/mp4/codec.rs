@@ -30,6 +30,7 @@ fn named(head: &[u8]) -> Option<String> {
         b"avc1" | b"avc3" => avc(kind, child(entry.get(VISUAL_ENTRY_BYTES..)?, b"avcC")?),
         b"hvc1" | b"hev1" => hevc(kind, child(entry.get(VISUAL_ENTRY_BYTES..)?, b"hvcC")?),
         b"av01" => av1(child(entry.get(VISUAL_ENTRY_BYTES..)?, b"av1C")?),
+        b"vp09" => vp9(child(entry.get(VISUAL_ENTRY_BYTES..)?, b"vpcC")?),
         b"mp4a" => mp4a(child(entry.get(AUDIO_ENTRY_BYTES..)?, b"esds")?),
         b"Opus" => Some("opus".into()),
         _ => None,
@@ -71,6 +72,21 @@ fn av1(configuration: &[u8]) -> Option<String> {
         _ => 8,
     };
     Some(format!("av01.{}.{:02}{tier}.{depth:02}", first >> 5, first & 0x1f))
+}
+
+/// "VP Codec ISO Media File Format Binding": profile, level, depth; then subsampling, colours and range, if all colours are stated.
+fn vp9(configuration: &[u8]) -> Option<String> {
+    let [_, _, _, _, profile, level, packed, primaries, transfer, matrix, ..] = configuration
+    else {
+        return None;
+    };
+    let (depth, subsampling, is_full) = (packed >> 4, packed >> 1 & 7, packed & 1);
+    let short = format!("vp09.{profile:02}.{level:02}.{depth:02}");
+    const UNSPECIFIED: u8 = 2;
+    if [primaries, transfer, matrix].contains(&&UNSPECIFIED) {
+        return Some(short);
+    }
+    Some(format!("{short}.{subsampling:02}.{primaries:02}.{transfer:02}.{matrix:02}.{is_full:02}"))
 }
 
 /// ISO/IEC 14496-1 section 7.2.6: the decoder's type and, for AAC, the audio object type.

@@ -36,7 +36,7 @@ impl Cicp {
 pub(super) fn of(head: &[u8]) -> Option<Cicp> {
     let (kind, entry) = entry(head)?;
     // A sound's entry has other fields, among which a box could only be found by chance.
-    if !matches!(kind, b"avc1" | b"avc3" | b"hvc1" | b"hev1" | b"av01") {
+    if !matches!(kind, b"avc1" | b"avc3" | b"hvc1" | b"hev1" | b"av01" | b"vp09") {
         return None;
     }
     let colours = child(entry.get(VISUAL_ENTRY_BYTES..)?, b"colr")?;

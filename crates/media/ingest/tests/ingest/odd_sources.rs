@@ -184,6 +184,33 @@ fn a_stream_of_television_is_copied_as_well() {
 }
 
 #[test]
+fn vp9_is_copied_and_its_codec_named_with_its_colours() {
+    let copy = Options { copy: true, segment_seconds: 1.0, ..options() };
+    let encoder = "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 15";
+    let picture = "-f lavfi -i testsrc2=size=160x90:rate=15:duration=3";
+    let pq =
+        "-pix_fmt yuv420p10le -color_primaries bt2020 -color_trc smpte2084 -colorspace bt2020nc";
+    let bt709 = "-color_primaries bt709 -color_trc bt709 -colorspace bt709 -color_range tv";
+    for (tags, file, codec) in [
+        ("", "film.webm", "vp09.00.10.08"),
+        (bt709, "hd.webm", "vp09.00.10.08.01.01.01.01.00"),
+        (pq, "hdr.mkv", "vp09.02.10.10.01.09.16.09.00"),
+    ] {
+        let words = format!("{picture} {encoder} {tags}");
+        let Some((_library, made)) = made(&words, file, &copy) else { return };
+        let found = &made.record.video[0].codec;
+        // The level, the second number, depends on the encoder's version.
+        let without_level = |codec: &str| [&codec[..8], &codec[10..]].concat();
+        assert_eq!(without_level(found), without_level(codec), "{found}");
+        for manifest in ["master.m3u8", "manifest.mpd"] {
+            let text = fs::read_to_string(made.folder.join(manifest)).expect("a manifest");
+            assert!(text.contains(found.as_str()), "{text}");
+            assert_eq!(frames(&made.folder.join(manifest), "0:v:0").len(), 45, "{manifest}");
+        }
+    }
+}
+
+#[test]
 fn copied_segments_are_called_independent_only_if_they_are() {
     let copy = Options { copy: true, segment_seconds: 1.0, ..options() };
     for (open, is_independent) in [(0, true), (1, false)] {
