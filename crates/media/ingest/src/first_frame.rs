@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::confined::Bounds;
 use crate::ffprobe::{ProbeError, ask};
 use crate::ingest::{Stop, words};
-use crate::probe::Source;
+use crate::source::Source;
 
 /// How many frames to look at: no group of pictures that can be cut into segments is longer.
 const FRAMES: u32 = 600;

@@ -5,7 +5,7 @@
 //! arrangement gets the smallest one that has all its loudspeakers: 2.1 becomes 5.1, because 3.0 would lose the low frequencies, and the
 //! added channels are silent. The only sound that moves is a single back centre, to both surround channels, and whatever 7.1 lacks.
 
-use crate::probe::Audio;
+use crate::source::Audio;
 
 /// An arrangement that ingest makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,7 @@ mod film;
 mod first_frame;
 mod formats;
 mod frame_rate;
+mod hdr10_plus;
 pub mod ingest;
 mod ladder;
 mod language;
@@ -26,6 +27,7 @@ pub mod promote;
 mod role;
 pub mod sample;
 mod shown;
+mod source;
 mod text_kind;
 pub mod watch;
 

@@ -3,138 +3,27 @@
 //! Only data that affects the packaging of a film is kept. Decoding shows whether the file is complete, not this.
 
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::fs::File;
 
 use serde::Deserialize;
 
 use crate::colour::{ColourTags, Colours};
 use crate::confined::Bounds;
-pub(crate) use crate::ffprobe::ProbeError;
-use crate::ffprobe::ask;
+use crate::ffprobe::{ProbeError, ask};
 use crate::formats::{JUMPING_FORMATS, MEASURED_FORMATS, ReadAhead, UNLISTED_FORMATS};
-pub(crate) use crate::frame_rate::FrameRate;
+use crate::frame_rate::FrameRate;
 use crate::frame_rate::constant_rate;
 use crate::ingest::{Stop, words};
-use crate::role::{Medium, Role, roles};
+use crate::role::{Medium, roles};
+use crate::source::{Audio, Chapter, Clock, DolbyVision, Label, Source, Text, Video};
 use crate::text_kind::{self, TextKind};
 use crate::{formats, language};
 
-/// A media file.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Source {
-    /// The playing time from ffprobe, if there is one: from the container, or estimated from the rate.
-    pub(crate) seconds: Option<f64>,
-    /// The playing time of its pictures and sounds that the container states, so that truncation can be detected.
-    pub(crate) stated_seconds: Option<f64>,
-    pub(crate) clock: Clock,
-    /// The time of its first frame.
-    pub(crate) begins_seconds: f64,
-    /// How far to read ahead to find all of its streams.
-    pub(crate) ahead: ReadAhead,
-    pub(crate) video: Option<Video>,
-    pub(crate) audio: Vec<Audio>,
-    pub(crate) text: Vec<Text>,
-    /// At most [`CHAPTERS_MAX`], in the source's order.
-    pub(crate) chapters: Vec<Chapter>,
-    /// Parts that are not carried over, as messages.
-    pub(crate) left_out: Vec<String>,
-    /// The first sound that is not carried over, as a message.
-    pub(crate) lost_sound: Option<String>,
-}
-
-/// The clock behind the timestamps of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// It begins at one time for all streams, and never jumps.
-    #[default]
-    Steady,
-    /// ffmpeg corrects its start and its jumps, by the streams in use (`ingest/clock.rs`).
-    MayJump,
-}
-
-/// A stream of pictures.
-#[derive(Clone, Debug)]
-pub(crate) struct Video {
-    /// Its index among all streams of the file.
-    pub(crate) index: u32,
-    pub(crate) codec: String,
-    /// The display size: upright, with square pixels.
-    pub(crate) width: u32,
-    pub(crate) height: u32,
-    /// The number of stored pixels, which determines the cost of decoding.
-    pub(crate) stored_pixels: u64,
-    pub(crate) frame_rate: FrameRate,
-    pub(crate) colours: Colours,
-    pub(crate) dolby_vision: Option<DolbyVision>,
-    pub(crate) is_interlaced: bool,
-    /// How long after the beginning of the file it starts.
-    pub(crate) late_seconds: f64,
-    /// When a copy of it starts, from the beginning of the file, if it is to be copied: at its first key frame. Frames before zero are not
-    /// shown.
-    pub(crate) copy_begins_seconds: Option<f64>,
-    pub(crate) seconds: Option<f64>,
-}
-
-/// Metadata of Dolby Vision, from the configuration record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DolbyVision {
-    pub(crate) profile: u32,
-    /// Whether a decoder that ignores the metadata shows the right colours, as HDR10, HLG or SDR. Profile 5 does not.
-    pub(crate) is_compatible: bool,
-}
-
-/// A stream of sound.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Audio {
-    pub(crate) index: u32,
-    pub(crate) codec: String,
-    pub(crate) channels: u32,
-    /// Where its channels belong, by ffmpeg's name, if the source says so.
-    pub(crate) layout: Option<String>,
-    pub(crate) label: Label,
-    /// How long after the beginning of the file it starts.
-    pub(crate) late_seconds: f64,
-    /// When a copy of it starts, from the beginning of the file, if it is to be copied: at its first key frame. Frames before zero are not
-    /// shown.
-    pub(crate) copy_begins_seconds: Option<f64>,
-    pub(crate) seconds: Option<f64>,
-}
-
-/// A stream of subtitles, as text.
-#[derive(Clone, Debug)]
-pub(crate) struct Text {
-    pub(crate) index: u32,
-    pub(crate) kind: TextKind,
-    pub(crate) label: Label,
-}
-
-/// The properties that distinguish a stream from others of its kind.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Label {
-    /// BCP 47.
-    pub(crate) language: Option<String>,
-    /// At most [`TITLE_LETTERS_MAX`] letters.
-    pub(crate) title: Option<String>,
-    pub(crate) is_default: bool,
-    /// Its purposes, each once; usually none.
-    pub(crate) roles: Vec<Role>,
-}
-
-/// A chapter, in seconds from the beginning of the file.
-#[derive(Clone, Debug)]
-pub(crate) struct Chapter {
-    pub(crate) start_seconds: f64,
-    pub(crate) end_seconds: Option<f64>,
-    /// At most [`TITLE_LETTERS_MAX`] letters, without control characters.
-    pub(crate) title: Option<String>,
-}
-
 /// The longest title of a stream or a chapter that is kept. Players show it in a menu.
-const TITLE_LETTERS_MAX: usize = 200;
+pub(crate) const TITLE_LETTERS_MAX: usize = 200;
 
 /// The most chapters that are kept. Films have some 30, audio books some hundreds.
-const CHAPTERS_MAX: usize = 1000;
+pub(crate) const CHAPTERS_MAX: usize = 1000;
 
 /// Examines a film with ffprobe. It reads further ahead if it does not find the sound at first: sound may begin late.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
@@ -373,16 +262,6 @@ impl Probed {
 }
 
 impl Source {
-    /// The first sound that the container lists, if none can be played: the title would be silent by mistake.
-    pub(crate) fn lost_sound(&self) -> Option<&str> {
-        self.lost_sound.as_deref().filter(|_| self.audio.is_empty())
-    }
-
-    /// ffmpeg's arguments for reading it on standard input.
-    pub(crate) fn input(&self) -> Vec<OsString> {
-        formats::film(self.ahead)
-    }
-
     fn add(&mut self, stream: &Stream, film: Option<u32>, format: &Format) {
         let codec = stream.codec_name.clone().unwrap_or_else(|| text_kind::UNNAMED.into());
         match stream.codec_type.as_deref() {
@@ -472,6 +351,7 @@ impl Stream {
             stored_pixels: u64::from(stored_width) * u64::from(stored_height),
             frame_rate: self.frame_rate(),
             colours: Colours::new(&self.colour_tags(), stored_width, stored_height),
+            has_hdr10_plus: false, // only frames say so
             dolby_vision: self.side_data_list.iter().find_map(SideData::dolby_vision),
             is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
             late_seconds: self.late_seconds(format.begins_seconds()),
@@ -567,27 +447,6 @@ fn clock_seconds(text: &str) -> Option<f64> {
     let mut parts = text.split(':').map(|part| part.parse::<f64>().ok());
     let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
     Some(hours * 3600.0 + minutes * 60.0 + seconds).filter(|&seconds| seconds > 0.0)
-}
-
-#[cfg(test)]
-impl Video {
-    /// A picture of this size, for tests.
-    pub(crate) fn example(width: u32, height: u32) -> Self {
-        Self {
-            index: 0,
-            codec: "h264".into(),
-            width,
-            height,
-            stored_pixels: u64::from(width) * u64::from(height),
-            frame_rate: FrameRate { frames: 30, seconds: 1 },
-            colours: Colours::target(),
-            dolby_vision: None,
-            is_interlaced: false,
-            late_seconds: 0.0,
-            copy_begins_seconds: None,
-            seconds: None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::error::{Attempt, IngestError};
 use super::made::Made;
-use crate::probe;
+use crate::source;
 
 /// The name of the file in a version's folder.
 pub(super) const CHAPTERS: &str = "chapters.json";
@@ -38,7 +38,7 @@ struct Title<'a> {
 
 /// Writes the chapters of the source into `folder`, if it has any, and notes that in `made`.
 pub(super) fn write(
-    chapters: &[probe::Chapter],
+    chapters: &[source::Chapter],
     folder: &Path,
     made: &mut Made,
 ) -> Result<(), IngestError> {
@@ -59,7 +59,7 @@ pub(super) fn write(
 }
 
 /// The chapters in order, each up to the next one. Those that begin after the film's end, or together with another one, are left out.
-fn list(chapters: &[probe::Chapter], film_seconds: f64) -> Vec<Chapter<'_>> {
+fn list(chapters: &[source::Chapter], film_seconds: f64) -> Vec<Chapter<'_>> {
     let mut sorted: Vec<_> =
         chapters.iter().filter(|one| one.start_seconds < film_seconds).collect();
     sorted.sort_by(|a, b| a.start_seconds.total_cmp(&b.start_seconds));
@@ -70,7 +70,7 @@ fn list(chapters: &[probe::Chapter], film_seconds: f64) -> Vec<Chapter<'_>> {
     chapters.map(|(index, (one, next))| one.until(next, index + 1)).collect()
 }
 
-impl probe::Chapter {
+impl source::Chapter {
     /// The chapter of this `number`, which ends before the next one begins.
     fn until(&self, next_seconds: f64, number: usize) -> Chapter<'_> {
         let own_end = self.end_seconds.filter(|&end| end > self.start_seconds);
@@ -93,9 +93,9 @@ fn milliseconds(seconds: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn chapter(start_seconds: f64, end_seconds: f64, title: &str) -> probe::Chapter {
+    fn chapter(start_seconds: f64, end_seconds: f64, title: &str) -> source::Chapter {
         let title = Some(title.to_owned()).filter(|title| !title.is_empty());
-        probe::Chapter { start_seconds, end_seconds: Some(end_seconds), title }
+        source::Chapter { start_seconds, end_seconds: Some(end_seconds), title }
     }
 
     #[test]

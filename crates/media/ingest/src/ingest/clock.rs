@@ -19,7 +19,7 @@
 use std::ffi::OsString;
 
 use super::jobs::words;
-use crate::probe::{Clock, Source};
+use crate::source::{Clock, Source};
 
 /// The arguments of the second output, if the source needs one.
 pub(super) fn followed(source: &Source) -> Vec<OsString> {

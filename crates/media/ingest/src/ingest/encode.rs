@@ -13,8 +13,8 @@ use super::publish::sync;
 use super::work::{FINISHED, Work};
 use super::{Ingest, track_name};
 use crate::mp4::{Mp4Error, Track, join_short_end};
-use crate::probe::Label;
 use crate::role::{Medium, Role};
+use crate::source::Label;
 
 /// A film may be shorter than stated by this much, or by this share: containers round, and the last frame may end early or late.
 const SHORT_SECONDS: f64 = 1.0;

@@ -15,8 +15,8 @@ use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
 use super::{Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, subtitles};
 use crate::colour::Colours;
-use crate::probe::{DolbyVision, Video};
 use crate::role::Role;
+use crate::source::{DolbyVision, Video};
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
@@ -203,6 +203,9 @@ fn colour_notes(video: &Video, is_copied: bool, has_zscale: bool) -> Vec<String>
                 "left out: its Dolby Vision metadata (profile {profile}); the compatible picture below it was encoded"
             ),
         });
+    }
+    if video.has_hdr10_plus && !is_copied {
+        notes.push("left out: its HDR10+ metadata, which the mapping doesn't use".into());
     }
     if let Some(tag) = video.colours.unsupported().filter(|_| !is_copied) {
         notes.push(format!(

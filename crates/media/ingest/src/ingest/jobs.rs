@@ -10,9 +10,10 @@ use super::clock;
 use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
 use super::segment_count;
 use crate::colour::TARGET_TAGS;
+use crate::frame_rate::FrameRate;
 use crate::ladder::Rung;
 use crate::layout::{Layout, is_discrete};
-use crate::probe::{Audio, Clock, FrameRate, Label, Source, Video};
+use crate::source::{Audio, Clock, Label, Source, Video};
 
 /// One file to make.
 #[derive(Clone, Debug)]

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::frame_rate::FrameRate;
 use crate::layout::Layout;
 use crate::mp4::Track;
-use crate::probe::FrameRate;
 use crate::role::Role;
 
 /// The parts of a title that its manifests describe. Its files are in one folder.

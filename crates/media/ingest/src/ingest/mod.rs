@@ -47,8 +47,10 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Record, TitleName, sha256};
 
-use crate::probe::{DolbyVision, ProbeError, Source, probe};
-use crate::{film, first_frame};
+use crate::ffprobe::ProbeError;
+use crate::probe::probe;
+use crate::source::{DolbyVision, Source};
+use crate::{film, first_frame, hdr10_plus};
 use jobs::Tools;
 use work::Work;
 
@@ -167,6 +169,12 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     let dolby_vision = source.video.as_ref().and_then(|video| video.dolby_vision);
     if let Some(DolbyVision { profile, is_compatible: false }) = dolby_vision {
         return Err(IngestError::DolbyVisionOnly(profile));
+    }
+    if let Some(video) = source.video.as_ref().filter(|video| video.colours.is_hdr()) {
+        let is_there =
+            hdr10_plus::is_in_first_frame(film, &source, video.index, &options.bounds, stop);
+        let is_there = is_there.map_err(probe_failed)?;
+        source.video.iter_mut().for_each(|video| video.has_hdr10_plus = is_there);
     }
     if options.copy {
         find_first_frames(&mut source, film, options, stop)?;

@@ -2,8 +2,9 @@
 
 use super::error::IngestError;
 use super::options::Options;
+use crate::frame_rate::FrameRate;
 use crate::mp4::ENTRIES_MAX;
-use crate::probe::{FrameRate, Source};
+use crate::source::Source;
 
 /// The longest segment that can be asked for, and the steps in which a longer one is proposed.
 const SEGMENT_SECONDS_MAX: f64 = 20.0;
@@ -46,7 +47,7 @@ fn count(source: &Source, options: &Options, seconds: f64, length: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::{Audio, Video};
+    use crate::source::{Audio, Video};
 
     const HOUR: f64 = 3600.0;
 

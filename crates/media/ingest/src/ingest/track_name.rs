@@ -2,8 +2,8 @@
 
 use super::hls;
 use crate::language;
-use crate::probe::Label;
 use crate::role::{Medium, with_remarks};
+use crate::source::Label;
 
 /// A name that none of `others` has: the track's title or language, with its roles; else with its language, too; else with a number.
 pub(super) fn distinct<'o>(

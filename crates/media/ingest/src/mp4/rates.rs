@@ -91,6 +91,7 @@ mod tests {
             key_frames: None,
             is_independent: true,
             codec: "avc1.64001f".into(),
+            colours: None,
             bytes: offset,
         }
     }

@@ -267,6 +267,30 @@ fn copied_high_dynamic_range_is_declared_by_both_manifests() {
     assert!(!master.contains("VIDEO-RANGE"), "{master}");
 }
 
+#[test]
+fn metadata_of_hdr10_plus_is_noted_if_it_is_left_out() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("film.hevc");
+    make(&hdr("smpte2084", STATED), &path);
+    let plain = fs::read(&path).expect("a film");
+    // The shortest message of ST 2094-40: one window, no curve. It goes in front of the first frame, a unit of one of the types below 32.
+    let message = b"\0\0\0\x01\x4e\x01\x04\x16\xb5\0\x3c\0\x01\x04\x01\x40\0\x0c\x80\x07\xd0\x03\xe8\x01\xf4\0\x7d\0\0\x03\0\x80";
+    let is_frame = |at: &usize| plain[*at..].starts_with(&[0, 0, 1]) && plain[at + 3] >> 1 < 32;
+    let at = (0..plain.len() - 3).find(is_frame).expect("a frame");
+    fs::write(&path, [&plain[..at], message, &plain[at..]].concat()).expect("room");
+    let library = Library::new();
+    let is_noted = || {
+        let made = library.ingest(&path, "film", &options()).expect("a title");
+        made.notes.iter().any(|note| note.contains("left out: its HDR10+ metadata"))
+    };
+    assert!(is_noted());
+    fs::write(&path, plain).expect("room");
+    assert!(!is_noted());
+}
+
 /// A film whose head says Dolby Vision of this profile, with or without a compatible picture: the muxer can't write that.
 fn dolby_vision(profile: u8, compatibility: u8) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");

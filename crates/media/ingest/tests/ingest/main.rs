@@ -4,8 +4,8 @@
 
 mod catalog;
 mod chapters;
-mod copied;
 mod colours;
+mod copied;
 mod faults;
 mod formats;
 mod hostile;
