@@ -40,7 +40,8 @@ impl Drop for SuiteOrigin {
     }
 }
 
-/// Installs the suite below the build's folder, and returns where; none if it cannot be had here.
+/// Installs the suite below the build's folder, and returns where; none if it cannot be had here. package.json replaces two of its dependencies by one that
+/// it has anyway: `npm`, which it names without use, and `liquidjs`, which only its web page needs.
 fn installed() -> Option<PathBuf> {
     if !tool::are_here(&[("node", "nodejs"), ("npm", "npm")]) {
         return None;
