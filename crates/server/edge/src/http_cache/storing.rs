@@ -63,10 +63,6 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
     if request.has("authorization") && !is_explicit {
         return Err("the request had Authorization");
     }
-    // As for a response that sets one, below. Requests have cookies only if the operator lets them travel.
-    if request.has("cookie") && !said.has("public") && !said.has("s-maxage") {
-        return Err("the request had a cookie");
-    }
     let is_allowed = said.has("public")
         || said.has("max-age")
         || said.has("s-maxage")

@@ -13,15 +13,11 @@ const OWN: [&str; 5] = ["host", "content-length", "expect", "fullbore-copy", "ac
 /// film many.
 const OF_SERVER: [&[u8]; 2] = [b"token", b"CMCD"];
 
-/// Whether a request tells the origin who its viewer is: by a password, or by a cookie if cookies travel.
-pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
-    let sends_cookies = worker.libraries.sends_cookies;
-    let mut is_personal = false;
-    request.each_line(|name, _| {
-        is_personal |= name.eq_ignore_ascii_case("authorization")
-            || sends_cookies && name.eq_ignore_ascii_case("cookie");
-    });
-    is_personal
+/// Whether a request has a password, or another proof of who its viewer is.
+pub(super) fn has_authorization(request: &Request) -> bool {
+    let mut has = false;
+    request.each_line(|name, _| has |= name.eq_ignore_ascii_case("authorization"));
+    has
 }
 
 /// The key of a response: the decoded path, and the query without what is for this server.
