@@ -8,7 +8,6 @@ mod crashes;
 mod faults;
 mod flaky;
 mod flood;
-mod http_cache_suite;
 mod lost_helpers;
 mod origin;
 mod passing;

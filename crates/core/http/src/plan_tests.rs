@@ -41,7 +41,6 @@ impl Case {
             etag: "\"v1\"",
             content_type: "video/mp4",
             age_seconds: None,
-            fields: &[],
         };
         let mut context = Context::new(&self.date, &self.limits);
         context.fields = Some(&self.fields);

@@ -19,7 +19,6 @@
 pub mod contract;
 pub mod credentials;
 pub mod fetcher;
-pub mod http_cache;
 mod origin;
 pub mod policy;
 mod store;

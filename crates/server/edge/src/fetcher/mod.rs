@@ -4,17 +4,16 @@ mod answering;
 mod fetching;
 mod full_disk;
 mod passing;
-mod receiving;
 mod slots;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::origin::{Origin, OriginAddress, Refused};
-use crate::store::{CacheSpace, Responses, Store, Stored};
+use crate::store::{CacheSpace, Store, Stored};
 use full_disk::FullDisk;
 use helper_process::keeper::ignore_signals;
 use helper_process::packets;
 use helper_process::sandbox::{self, Confined, HelperNeeds};
-use passing::{Handed, UnderWay};
+use passing::Unpassable;
 use slots::Slots;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -58,9 +57,7 @@ struct Helper {
     full_disk: FullDisk,
     slots: Slots,
     passing: Semaphore,
-    responses: Mutex<Responses>,
-    handed: Handed,
-    under_way: UnderWay,
+    unpassable: Unpassable,
     silent_max: Duration,
     confined: Confined,
 }
@@ -157,6 +154,7 @@ impl Helper {
         let (known, space) = (Mutex::new(known), Mutex::new(space));
         let slots = Slots::new();
         let passing = Semaphore::new(passing::AT_ONCE_MAX);
+        let unpassable = Unpassable::default();
         let helper = Self {
             origin,
             store,
@@ -166,9 +164,7 @@ impl Helper {
             full_disk: FullDisk::default(),
             slots,
             passing,
-            responses: Mutex::default(),
-            handed: Handed::default(),
-            under_way: UnderWay::default(),
+            unpassable,
             silent_max,
             confined,
         };
@@ -178,16 +174,16 @@ impl Helper {
     fn answer(self: &Arc<Self>, ask: EdgeAsk, runtime: &Runtime) {
         let helper = Arc::clone(self);
         match ask {
-            EdgeAsk::Open { path, offset, asker, request } => {
+            EdgeAsk::Open { path, offset } => {
                 if helper.known().opening.insert(path.clone()) {
-                    runtime.spawn(helper.open(path, offset, asker, *request));
+                    runtime.spawn(helper.open(path, offset));
                 }
             }
             EdgeAsk::Bring { object, first, end } => {
                 runtime.spawn(helper.bring(object, first..end));
             }
-            EdgeAsk::Pass { path, ticket, asker, request } => {
-                runtime.spawn(helper.pass(path, ticket, asker, *request));
+            EdgeAsk::Pass { path, ticket } => {
+                runtime.spawn(helper.pass(path, ticket));
             }
             EdgeAsk::Used { objects } => {
                 let (now, mut space) = (Instant::now(), helper.space());
@@ -213,10 +209,6 @@ impl Helper {
 
     fn space(&self) -> MutexGuard<'_, CacheSpace> {
         self.space.lock().expect("no holder of this lock can panic")
-    }
-
-    fn responses(&self) -> MutexGuard<'_, Responses> {
-        self.responses.lock().expect("no holder of this lock can panic")
     }
 
     fn tell(&self, told: EdgeTold) {
@@ -275,9 +267,8 @@ impl Helper {
     fn evict(&self, gone: Vec<u64>) {
         for number in gone {
             let object = self.known().by_number.get(&number).cloned();
-            match object {
-                Some(object) => self.end(&object, Trouble::Evicted),
-                None => self.forget_response(number),
+            if let Some(object) = object {
+                self.end(&object, Trouble::Evicted);
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Decides on the response to a request, and sends it.
 
-use super::edged::{self, Asked};
-use super::{Session, Suited};
+use super::{Session, Suited, edged};
 use crate::access_log::LogEntry;
 use crate::edge::Viewer;
 use crate::libraries::Library;
@@ -30,14 +29,13 @@ impl Session {
     /// before.
     pub(super) async fn answer(
         &mut self,
-        (request, body): (&Request, &[u8]),
+        request: &Request,
         opened: Option<Opened>,
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
         let viewer = (self.peer.ip(), &self.channel);
-        let asked = (request, body);
-        let (response, file) = prepare(&worker, asked, opened, viewer, &mut self.verified).await;
+        let (response, file) = prepare(&worker, request, opened, viewer, &mut self.verified).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
@@ -147,16 +145,15 @@ fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
 
 async fn prepare(
     worker: &Worker,
-    (request, body): (&Request, &[u8]),
+    request: &Request,
     opened: Option<Opened>,
     (client, channel): (IpAddr, &Channel),
     verified: &mut Verified,
 ) -> (Response, Option<Rc<File>>) {
-    let is_sent_on = worker.libraries.sends_on(request);
-    if request.method == fullbore_http::Method::Options && !is_sent_on {
+    if request.method == fullbore_http::Method::Options {
         return (worker.with_context(|context| fullbore_http::options(request, context)), None);
     }
-    if !request.method.reads() && !is_sent_on {
+    if !request.method.reads() {
         return (refused(worker, Refusal::MethodNotAllowed, request), None);
     }
     if worker.answering.tells_health && is_for_health(request) {
@@ -191,8 +188,8 @@ async fn prepare(
     };
     match &worker.libraries.edge {
         Some(edge) => {
-            let (path, viewer) = (path.as_bytes(), Viewer::new(client, channel));
-            edged::prepare(Asked { worker, edge, request, path, viewer, body }).await
+            let viewer = Viewer::new(client, channel);
+            edged::prepare(worker, edge, request, path.as_bytes(), viewer).await
         }
         None => plan_file(worker, library, request, path, opened).await,
     }
@@ -322,7 +319,6 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
         etag: &etag,
         content_type: fullbore_http::content_type(path),
         age_seconds: None,
-        fields: &[],
     };
     let response = worker
         .with_file_context(file, path, |context| fullbore_http::respond(request, &entity, context));

@@ -1,46 +1,28 @@
 //! Answers from a caching edge: the origin's objects, under the origin's validators.
 
 use super::answer::{count_refusal, note_experience, refused_as};
-use super::forwarding::{self, forwarded_request, key_of};
-use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Viewer};
+use crate::edge::{Cached, LocalEdge, NoAnswer, Viewer};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
-use fullbore_http::{Context, Entity, Field, Part, Refusal, Relayed, Request, Response};
+use fullbore_http::{Context, Entity, Field, Part, Refusal, Request, Response};
 use std::rc::Rc;
 
 /// How often a request starts over because the origin's object changed before its first byte arrived.
 const TRIES: u32 = 3;
 
-/// What a session needs to answer from an edge.
-#[derive(Clone, Copy)]
-pub(super) struct Asked<'a> {
-    pub(super) worker: &'a Worker,
-    pub(super) edge: &'a LocalEdge,
-    pub(super) request: &'a Request,
-    /// The decoded path.
-    pub(super) path: &'a [u8],
-    pub(super) viewer: Viewer<'a>,
-    /// The request's body.
-    pub(super) body: &'a [u8],
-}
-
-/// The response to a request. It is returned once the first byte of its body is there. So a failure before that is reported as a status,
-/// and not by a response that breaks off.
-pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
-    let Asked { worker, edge, request, path, body, .. } = asked;
-    let key = key_of(request, path);
-    let to_forward = || forwarded_request(worker, request, body);
-    let forwarded = edge.forwarded(&to_forward);
+/// The response to a request for the file at `path`. It is returned once the first byte of its body is there. So a failure before
+/// that is reported as a status, and not by a response that breaks off.
+pub(super) async fn prepare(
+    worker: &Worker,
+    edge: &LocalEdge,
+    request: &Request,
+    path: &[u8],
+    viewer: Viewer<'_>,
+) -> (Response, Option<Rc<File>>) {
     let mut tries = 1;
     let why = loop {
-        // A response to a viewer with a password may be that viewer's alone, and only the helper knows which it may share.
-        let is_for_all = request.method.reads() && !forwarding::has_authorization(request);
-        let found = match is_for_all {
-            true => find(asked, &key, &forwarded).await,
-            false => Err(Trouble::Uncacheable.into()),
-        };
-        match found {
+        match find(worker, edge, request, path, viewer).await {
             Ok((response, file)) => {
                 note_experience(worker, request, path, response.status);
                 return (response, Some(file));
@@ -50,10 +32,10 @@ pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
             }
             Err(NoAnswer::Trouble(Trouble::Uncacheable)) => {
                 // Boxed, so that requests for a cached film do not pay for it.
-                match Box::pin(pass(asked, &key, &forwarded)).await {
+                match Box::pin(pass(worker, edge, request, path, viewer)).await {
                     Ok((response, file)) => {
                         note_experience(worker, request, path, response.status);
-                        return (response, file);
+                        return (response, Some(file));
                     }
                     Err(why) => break why,
                 }
@@ -66,13 +48,13 @@ pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
 }
 
 async fn find(
-    asked: Asked<'_>,
-    key: &[u8],
-    forwarded: &Forwarded<'_>,
+    worker: &Worker,
+    edge: &LocalEdge,
+    request: &Request,
+    path: &[u8],
+    viewer: Viewer<'_>,
 ) -> Result<(Response, Rc<File>), NoAnswer> {
-    let Asked { worker, edge, request, path, viewer, .. } = asked;
-    let wanted = (first_byte(request), forwarded);
-    let (file, cached, lookup) = edge.open(key, wanted, viewer).await?;
+    let (file, cached, lookup) = edge.open(path, first_byte(request), viewer).await?;
     let response = respond(worker, request, (&file, path), &cached);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
@@ -86,28 +68,17 @@ async fn find(
     Ok((response, file))
 }
 
-/// A response that is no object: a stored one, or the origin's.
+/// Fetches a response that must not be cached, for this viewer alone.
 async fn pass(
-    asked: Asked<'_>,
-    key: &[u8],
-    forwarded: &Forwarded<'_>,
-) -> Result<(Response, Option<Rc<File>>), NoAnswer> {
-    let Asked { worker, edge, request, path, viewer, .. } = asked;
-    let (passed, file) = edge.pass(key, forwarded, viewer).await?;
-    let lookup = if passed.is_hit { "hit" } else { "passed" };
-    worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
-    let relayed = Relayed {
-        status: passed.status,
-        fields: &passed.fields.0,
-        size_bytes: passed.size,
-        age_seconds: passed.age_ms.map(|age| age / 1000),
-    };
-    let plan = |context: &Context<'_>| fullbore_http::relay(request, &relayed, context);
-    let response = match &file {
-        Some(file) => worker.with_file_context(file, path, plan),
-        None => worker.with_context(plan),
-    };
-    Ok((response, file))
+    worker: &Worker,
+    edge: &LocalEdge,
+    request: &Request,
+    path: &[u8],
+    viewer: Viewer<'_>,
+) -> Result<(Response, Rc<File>), NoAnswer> {
+    let (file, cached) = edge.pass(path, viewer).await?;
+    worker.numbers.count(telemetry::Family::EdgeLookups, "passed");
+    Ok((respond(worker, request, (&file, path), &cached), file))
 }
 
 fn respond(
@@ -127,21 +98,15 @@ fn respond(
             .as_deref()
             .unwrap_or_else(|| fullbore_http::content_type(path)),
         age_seconds: Some(cached.age(reactor::now()).as_secs()),
-        fields: &described.fields.0,
     };
-    // The origin's directives about caching override the operator's rules, and its date belongs to the age.
-    let date = described.fields.first("date");
-    let date = date.and_then(|date| fullbore_http::HttpDate::parse(date.as_bytes()));
-    let said = described.cache_control.as_deref();
-    let said = said.or_else(|| described.fields.has("expires").then_some(""));
-    let response = worker.with_file_context(file, path, |context| {
-        let cache_control = said.unwrap_or(context.cache_control);
-        let date = date.as_ref().unwrap_or(context.date);
-        fullbore_http::respond(
+    // The origin's directives about caching override the operator's rules.
+    let response = worker.with_file_context(file, path, |context| match &described.cache_control {
+        Some(said) => fullbore_http::respond(
             request,
             &entity,
-            &Context { cache_control, date, ..context.clone() },
-        )
+            &Context { cache_control: said, ..context.clone() },
+        ),
+        None => fullbore_http::respond(request, &entity, context),
     });
     count_refusal(&worker.numbers, response.status);
     response
