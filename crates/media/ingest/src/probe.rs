@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 
@@ -24,6 +25,9 @@ pub(crate) const TITLE_LETTERS_MAX: usize = 200;
 
 /// The most chapters that are kept. Films have some 30, audio books some hundreds.
 pub(crate) const CHAPTERS_MAX: usize = 1000;
+
+/// Width to height of pixels. Anamorphic films have 2 at most; others are damaged, and would make pictures of any size.
+const PIXEL_SHAPES: RangeInclusive<f64> = 0.125..=8.0;
 
 /// Examines a film with ffprobe. It reads further ahead if it does not find the sound at first: sound may begin late.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
@@ -338,6 +342,7 @@ impl Stream {
         }
         let pixel = self.sample_aspect_ratio.as_deref().and_then(|text| fraction(text, ':'));
         let pixel = pixel.map_or(1.0, |(x, y)| f64::from(x) / f64::from(y));
+        let pixel = if PIXEL_SHAPES.contains(&pixel) { pixel } else { 1.0 };
         let width = (f64::from(stored_width) * pixel).round().max(1.0) as u32;
         let is_turned =
             self.side_data_list.iter().filter_map(|data| data.rotation).any(is_sideways);

@@ -117,7 +117,7 @@ fn encoded_video(video: &Video, rung: &Rung, options: &Options, tools: Tools) ->
         arguments,
         says_seconds: video.seconds,
         // Decoding a pixel costs a fraction of encoding one.
-        weight: f64::from(width * height) + video.stored_pixels as f64 * 0.2,
+        weight: f64::from(width) * f64::from(height) + video.stored_pixels as f64 * 0.2,
         bits_per_second: Some(u64::from(kbps) * 1000),
     }
 }

@@ -98,6 +98,12 @@ impl Ledger {
         known.is_some_and(|known| known.stamp == found.stamp && !known.is_tried_again)
     }
 
+    /// Whether a film is a title, and has not changed since.
+    pub(super) fn has_title(&self, found: &Found) -> bool {
+        let known = self.films.get(&found.file);
+        known.is_some_and(|known| known.stamp == found.stamp && known.reason.is_none())
+    }
+
     /// Whether this failure of the film is already in the ledger.
     pub(super) fn has_reason(&self, found: &Found, reason: &str) -> bool {
         let known = self.films.get(&found.file);

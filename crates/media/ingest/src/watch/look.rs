@@ -3,6 +3,8 @@
 //! Names decide what is looked at, because the folder also holds notes, pictures and half-copied files. Whether a file is a film is decided
 //! by its content, when it is ingested.
 
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -68,7 +70,7 @@ struct Named {
 pub(super) fn look(folder: &Path) -> io::Result<Look> {
     let mut look = Look::default();
     let mut listed = vec![(folder.to_owned(), 0, fs::read_dir(folder)?)];
-    let mut seen = 0;
+    let (mut seen, mut is_full) = (0, false);
     while let Some((path, depth, entries)) = listed.pop() {
         let (mut films, mut subtitles) = (Vec::new(), Vec::new());
         for entry in entries {
@@ -102,8 +104,8 @@ pub(super) fn look(folder: &Path) -> io::Result<Look> {
                 look.problems.push(format!(
                     "only the first {FILES_MAX} files are looked at: move finished ones away"
                 ));
-                look.films.sort_by(|a, b| a.file.cmp(&b.file));
-                return Ok(look);
+                is_full = true;
+                break;
             }
             if has_extension(&entry, &FILMS) {
                 films.extend(named(&entry));
@@ -111,7 +113,10 @@ pub(super) fn look(folder: &Path) -> io::Result<Look> {
                 subtitles.extend(named(&entry));
             }
         }
-        look.films.extend(films.into_iter().map(|film| found(folder, film, &subtitles)));
+        look.films.extend(with_subtitles(folder, films, subtitles));
+        if is_full {
+            break;
+        }
     }
     look.films.sort_by(|a, b| a.file.cmp(&b.file));
     Ok(look)
@@ -131,11 +136,24 @@ fn named(entry: &DirEntry) -> Option<Named> {
     Some(Named { path, metadata })
 }
 
-fn found(folder: &Path, film: Named, subtitles: &[Named]) -> Found {
-    let mut own: Vec<_> = subtitles
-        .iter()
-        .filter_map(|named| Some((language_of(&film.path, &named.path)?, named)))
-        .collect();
+/// The films of one folder, each with the subtitle files that belong to it.
+fn with_subtitles(folder: &Path, films: Vec<Named>, subtitles: Vec<Named>) -> Vec<Found> {
+    let stem = |named: &Named| named.path.file_stem().and_then(OsStr::to_str).map(str::to_owned);
+    let stems: HashSet<String> = films.iter().filter_map(stem).collect();
+    let mut by_stem: HashMap<String, Vec<(String, Named)>> = HashMap::new();
+    for named in subtitles {
+        let own = stem(&named).and_then(|stem| film_of(&stem, &stems));
+        if let Some((film, language)) = own {
+            by_stem.entry(film).or_default().push((language, named));
+        }
+    }
+    let own = |film: &Named| stem(film).and_then(|stem| by_stem.get(&stem));
+    let own = |film: &Named| own(film).map_or(&[][..], Vec::as_slice);
+    films.iter().map(|film| found(folder, film, own(film))).collect()
+}
+
+fn found(folder: &Path, film: &Named, own: &[(String, Named)]) -> Found {
+    let mut own: Vec<_> = own.iter().collect();
     own.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
     let relative =
         |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
@@ -152,16 +170,19 @@ fn found(folder: &Path, film: Named, subtitles: &[Named]) -> Found {
         language: language.clone(),
         path: one.path.clone(),
     });
-    Found { file: relative(&film.path), subtitles: side.collect(), stamp, path: film.path }
+    Found { file: relative(&film.path), subtitles: side.collect(), stamp, path: film.path.clone() }
 }
 
-/// The language of the subtitle file `subtitles`, if it belongs to `film`: `film.srt` (unknown) or `film.en.srt`.
-fn language_of(film: &Path, subtitles: &Path) -> Option<String> {
-    let (film, subtitles) = (film.file_stem()?.to_str()?, subtitles.file_stem()?.to_str()?);
-    match subtitles.strip_prefix(film)? {
-        "" => Some("und".to_owned()),
-        rest => rest.strip_prefix('.').filter(|tag| is_language(tag)).map(str::to_owned),
+/// The film that the subtitles with the name `stem` belong to, and their language: `film.srt` (unknown) or `film.en.srt`.
+fn film_of(stem: &str, films: &HashSet<String>) -> Option<(String, String)> {
+    if films.contains(stem) {
+        return Some((stem.to_owned(), "und".to_owned()));
     }
+    let (film, tag) = stem.rsplit_once('.')?;
+    // A language has two or three letters; longer ones are names ("Alien.Covenant.srt").
+    let primary = tag.split(['-', '_']).next().unwrap_or(tag);
+    let is_tag = (2..=3).contains(&primary.len()) && is_language(tag);
+    (is_tag && films.contains(film)).then(|| (film.to_owned(), tag.to_owned()))
 }
 
 #[cfg(test)]
@@ -199,6 +220,24 @@ mod tests {
             side,
             [("en", folder.path().join("b.en.srt")), ("und", folder.path().join("b.srt"))]
         );
+    }
+
+    #[test]
+    fn subtitles_of_another_film_are_left_to_it() {
+        let films = ["Alien", "Alien.Covenant", "Rocky.II"].map(str::to_owned).into();
+        for (stem, expected) in [
+            ("Alien", Some(("Alien", "und"))),
+            ("Alien.pt-BR", Some(("Alien", "pt-BR"))),
+            ("Alien.Covenant", Some(("Alien.Covenant", "und"))),
+            ("Alien.Covenant.en", Some(("Alien.Covenant", "en"))),
+            ("Alien.forced", None),
+            ("Rocky", None),
+            ("Rocky.II", Some(("Rocky.II", "und"))),
+        ] {
+            let found = film_of(stem, &films);
+            let found = found.as_ref().map(|(film, tag)| (film.as_str(), tag.as_str()));
+            assert_eq!(found, expected, "{stem}");
+        }
     }
 
     #[test]

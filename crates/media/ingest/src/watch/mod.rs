@@ -12,8 +12,9 @@ mod settle;
 
 pub use ledger::{FilmResult, results};
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -160,13 +161,17 @@ pub fn watch<P: FnMut(Progress)>(
 }
 
 impl Shared {
-    /// Another film that has become, or will become, the title of the film at `index`.
-    fn other_of_its_name(&self, found: &[Found], index: usize) -> Option<String> {
-        let stem = found[index].path.file_stem();
-        let mut same = found.iter().enumerate().filter(|(_, one)| one.path.file_stem() == stem);
+    /// Another film that has become, or will become, the title of the film at `index`. `same` has the indexes of all films of its name, in order.
+    fn other_of_its_name(&self, found: &[Found], index: usize, same: &[usize]) -> Option<String> {
+        let is_first = |other: usize| {
+            let one = &found[other];
+            let has_title = self.ledger.has_title(one);
+            let has_failed = self.ledger.is_done(one) && !has_title;
+            other < index && !has_failed || self.taken.contains(&one.file) || has_title
+        };
         let other =
-            same.find(|&(other, one)| other < index || other > index && self.ledger.is_done(one));
-        other.map(|(_, one)| one.file.clone())
+            same.iter().copied().filter(|other| *other != index).find(|&other| is_first(other));
+        other.map(|other| found[other].file.clone())
     }
 }
 
@@ -237,14 +242,20 @@ impl<R: Fn(Event) + Sync> Watching<'_, R> {
         let now = self.now();
         let mut shared = self.shared();
         let settled = shared.settling.settled(now, &found);
+        let mut by_name: HashMap<_, Vec<usize>> = HashMap::new();
+        for (index, one) in found.iter().enumerate() {
+            by_name.entry(one.path.file_stem()).or_default().push(index);
+        }
         let mut due = Vec::new();
         for index in settled {
             let one = &found[index];
             if shared.taken.contains(&one.file) || shared.ledger.is_done(one) {
                 continue;
             }
+            let same = by_name.get(&one.path.file_stem()).map_or(&[][..], Vec::as_slice);
+            let other = shared.other_of_its_name(&found, index, same);
             shared.taken.insert(one.file.clone());
-            due.push((one.clone(), shared.other_of_its_name(&found, index)));
+            due.push((one.clone(), other));
         }
         drop(shared);
         let (refused, due): (Vec<_>, Vec<_>) =
@@ -268,8 +279,22 @@ impl<R: Fn(Event) + Sync> Watching<'_, R> {
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(found) = next else { return };
-            if !self.stop.is_stopped() {
-                self.ingest_one(&found, progress);
+            if self.stop.is_stopped() {
+                continue;
+            }
+            // It may have waited for hours. If it has changed, the next look finds it again.
+            let now = self.now();
+            let mut shared = self.shared();
+            if !shared.settling.is_settled(now, &found) {
+                shared.taken.remove(&found.file);
+                continue;
+            }
+            drop(shared);
+            // One film must not end the watch for all others.
+            let ingest = AssertUnwindSafe(|| self.ingest_one(&found, progress));
+            if catch_unwind(ingest).is_err() {
+                let reason = "a fault of fullbore: please report it, with this film if you can";
+                self.failed(&found, reason.to_owned(), false);
             }
         }
     }
@@ -339,6 +364,11 @@ impl<R: Fn(Event) + Sync> Watching<'_, R> {
 
 /// Whether the film itself is not the reason, so that the same film may become a title later.
 fn may_pass(error: &IngestError) -> bool {
+    // ffmpeg's words for a disk or a network that fails for a moment; and the kernel's end of a process when memory runs out.
+    const OF_MACHINE: [&str; 3] = ["Input/output error", "Stale file handle", "signal: 9"];
+    if let IngestError::NotMedia(said) | IngestError::FfmpegFailed { said, .. } = error {
+        return OF_MACHINE.iter().any(|one| said.contains(one));
+    }
     matches!(
         error,
         IngestError::Busy(_)

@@ -49,6 +49,12 @@ impl Settling {
         settled
     }
 
+    /// Whether a film has not changed since it was `found`, and can still be ingested.
+    pub(super) fn is_settled(&self, now: Duration, found: &Found) -> bool {
+        let film = self.films.get(&found.file);
+        film.is_some_and(|film| film.stamp == found.stamp && now >= film.from)
+    }
+
     /// Postpones a film that failed for a reason that may pass. Returns how long.
     pub(super) fn postpone(&mut self, now: Duration, file: &str) -> Duration {
         let Some(film) = self.films.get_mut(file) else { return RETRY_MIN };
@@ -83,6 +89,12 @@ mod tests {
         }
         assert!(settling.settled(at(128), &found(99)).is_empty());
         assert_eq!(settling.settled(at(129), &found(99)), [0]);
+        // It waits for its turn, and meanwhile it is replaced.
+        assert!(settling.is_settled(at(130), &found(99)[0]));
+        settling.settled(at(131), &found(7));
+        assert!(!settling.is_settled(at(131), &found(99)[0]));
+        settling.settled(at(132), &[]);
+        assert!(!settling.is_settled(at(132), &found(7)[0]));
     }
 
     #[test]

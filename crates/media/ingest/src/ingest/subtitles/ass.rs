@@ -178,6 +178,9 @@ pub(super) fn place(alignment: u8, position: Option<(f64, f64)>, lines: usize) -
     Place { row: if is_bottom { Row::Bottom } else { Row::At(top) }, column }
 }
 
+/// Styles of version 4+ have 23 columns. Each line is searched for them by name, so more would make a file slow to read.
+const COLUMNS_MAX: usize = 64;
+
 fn is_section(line: &str, name: &str) -> bool {
     let name_of = |line: &'_ str| -> Option<bool> {
         let inside = line.trim().strip_prefix('[')?.strip_suffix(']')?;
@@ -187,7 +190,7 @@ fn is_section(line: &str, name: &str) -> bool {
 }
 
 fn columns(line: &str) -> Vec<String> {
-    line.split(',').map(|name| name.trim().to_owned()).collect()
+    line.split(',').take(COLUMNS_MAX).map(|name| name.trim().to_owned()).collect()
 }
 
 /// `H:MM:SS.CC`, in milliseconds. The fraction may have more digits.
@@ -195,6 +198,10 @@ fn time_ms(text: &str) -> Option<u64> {
     let (whole, fraction) = text.trim().split_once(['.', ',']).unwrap_or((text.trim(), "0"));
     let mut parts = whole.split(':').map(|part| part.trim().parse::<u32>().ok());
     let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
+    // A number with an exponent would be one, too.
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let fraction: f64 = format!("0.{fraction}").parse().ok()?;
     let seconds = (u64::from(hours) * 60 + u64::from(minutes)) * 60 + u64::from(seconds);
     Some(seconds * 1000 + (fraction * 1000.0).round() as u64)
@@ -208,6 +215,15 @@ mod tests {
         Format: Name, Fontname, Fontsize, PrimaryColour, Bold, Italic, Underline, Alignment\n\
         Style: Default,Arial,16,&H00FFFFFF,0,0,0,2\nStyle: Sign,Arial,16,&H0000FFFF,-1,-1,0,8\n[Events]\n\
         Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n";
+
+    #[test]
+    fn times_have_digits_only() {
+        assert_eq!(time_ms("0:00:01.5"), Some(1500));
+        assert_eq!(time_ms("1:02:03"), Some(3_723_000));
+        for bad in ["0:00:01.1e30", "0:00:01.-5", "0:00", "a:b:c.d"] {
+            assert_eq!(time_ms(bad), None, "{bad}");
+        }
+    }
 
     fn cues_of(events: &str) -> Vec<Cue> {
         cues(&format!("{HEAD}{events}"))

@@ -9,6 +9,9 @@ const STYLE_BYTES: usize = 12;
 /// Where the default style is in the description of a track: after flags, justification, background and box.
 const DEFAULT_STYLE: usize = 18;
 
+/// The most styles of one text. Each character is looked up in them.
+const STYLES_MAX: usize = 256;
+
 /// A style, and the characters that have it.
 #[derive(Clone, Copy, Debug)]
 struct Style {
@@ -51,7 +54,8 @@ fn styles(mut boxes: &[u8]) -> Vec<Style> {
         let Some(content) = bytes.checked_sub(8).and_then(|bytes| rest.get(..bytes)) else { break };
         if kind == *b"styl" {
             let table = content.get(2..).unwrap_or(&[]);
-            return table.chunks_exact(STYLE_BYTES).filter_map(Style::read).collect();
+            let records = table.chunks_exact(STYLE_BYTES).take(STYLES_MAX);
+            return records.filter_map(Style::read).collect();
         }
         boxes = &rest[content.len()..];
     }
