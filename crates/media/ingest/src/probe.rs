@@ -189,7 +189,7 @@ impl Probed {
             })
         };
         let is_listed = !self.format.is_one_of(&UNLISTED_FORMATS);
-        self.streams.iter().any(is_unclear) || !is_listed && !(has("audio") && has("video"))
+        self.streams.iter().any(is_unclear) || !(is_listed || has("audio") && has("video"))
     }
 
     fn playable(&self) -> usize {

@@ -194,7 +194,8 @@ fn wrong_colours_times_and_sizes_are_found() {
     if !crate::ffmpeg_is_here() {
         return;
     }
-    let edits: [(Kind, fn(&mut Title)); 8] = [
+    type Edit = fn(&mut Title);
+    let edits: [(Kind, Edit); 8] = [
         (Kind::Colour, |title| title.colours[0].matrix = "smpte170m".into()),
         (Kind::Colour, |title| title.colours[1].transfer.clear()),
         (Kind::Time, |title| title.by_dash.seen[0].flashes.truncate(3)),

@@ -88,7 +88,7 @@ impl Tags {
             self.look.is_italic = italic.map_or(look_of("").is_italic, |on| on != 0);
         } else if let Some(weight) = number("b") {
             // 1, or a weight as in CSS, of which 400 is regular.
-            self.look.is_bold = weight.map_or(look_of("").is_bold, |weight| is_bold(weight));
+            self.look.is_bold = weight.map_or(look_of("").is_bold, is_bold);
         } else if let Some(underlined) = number("u") {
             self.look.is_underlined = underlined.map_or(look_of("").is_underlined, |on| on != 0);
         } else if let Some(scale) = number("p") {
