@@ -3,7 +3,7 @@
 use super::{Ingest, tell};
 use clap::{Args, value_parser};
 use ingest::ingest::{Options, Stop, on_terminal};
-use ingest::watch::{Event, Watch, watch};
+use ingest::watch::{WatchEvent, WatchedFolder, watch};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Ingest {
     /// Watches `folder` until a signal stops it.
     pub(super) fn watch(&self, folder: PathBuf, mut options: Options, stop: &Stop) -> ExitCode {
         options.bounds.memory_bytes_max /= self.watch.at_once;
-        let what = Watch {
+        let what = WatchedFolder {
             folder,
             library: self.library.clone(),
             into: self.into.clone(),
@@ -48,16 +48,16 @@ impl Ingest {
     }
 }
 
-fn report(event: Event) {
+fn report(event: WatchEvent) {
     match event {
-        Event::Made { ingested, .. } => tell(&ingested),
-        Event::Failed { file, reason, again } => {
+        WatchEvent::Made { ingested, .. } => tell(&ingested),
+        WatchEvent::Failed { file, reason, again } => {
             let again = again.map_or_else(
                 || "not tried again until it changes".to_owned(),
                 |wait| format!("tried again in {} s", wait.as_secs()),
             );
             crate::tell(&format!("{file}: {reason} ({again})"));
         }
-        Event::Problem(problem) => crate::tell(&problem),
+        WatchEvent::Problem(problem) => crate::tell(&problem),
     }
 }

@@ -41,8 +41,7 @@ pub use memory::{LargePages, Memory};
 pub use nic::Nic;
 pub use signing::Signing;
 pub use silos::{Placement, SiloError, SiloPlan};
-pub use sites::HOST_BYTES_MAX;
-pub use sites::{HostedSite, SiteFault, SitesError};
+pub use sites::{HOST_BYTES_MAX, HostedSite, SiteFault, SitesError};
 pub use tls::{Certificate, Tls, Versions};
 pub use upgrades::obstacle;
 
@@ -217,8 +216,7 @@ impl From<Disk> for Policy {
 pub struct Http {
     /// `Cache-Control` of files.
     pub cache_control: String,
-    /// Allow pages of other origins to read responses. Files are served without credentials, so this reveals only content
-    /// that `curl` could fetch as well.
+    /// Allow pages of other origins to read responses. Files are served without credentials, so this reveals what `curl` could fetch as well.
     pub cors: bool,
     /// Request headers that pages of other origins may send, in addition to those that browsers and players usually send.
     pub cors_headers: Vec<String>,
@@ -233,8 +231,7 @@ pub struct Http {
 
 impl Default for Http {
     fn default() -> Self {
-        let (cache_control, headers) = ("no-cache".into(), Vec::new());
-        let cors_headers = Vec::new();
+        let (cache_control, cors_headers, headers) = ("no-cache".into(), Vec::new(), Vec::new());
         Self { cache_control, cors: true, cors_headers, cmcd: true, healthz: false, headers }
     }
 }

@@ -1,5 +1,5 @@
-//! `Cache-Control`, `Content-Type` and further headers for files, by rule. The rules are prepared once per worker, and a file's rule is looked up at its first
-//! request: each later response only copies bytes.
+//! `Cache-Control`, `Content-Type` and further headers for files, by rule. The rules are prepared once per worker, and a file's rule is looked
+//! up at its first request: each later response only copies bytes.
 
 use config::PathPattern;
 use config::{HeaderRule, Http};

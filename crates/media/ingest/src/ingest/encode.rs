@@ -8,7 +8,7 @@ use super::error::{Attempt, IngestError};
 use super::ffmpeg::{Report, Run};
 use super::jobs::{Job, Kind};
 use super::made::{Made, Picture, Sound};
-use super::progress::{Meter, Pace, Progress};
+use super::progress::{EncodingPace, Meter, Progress};
 use super::publish::sync;
 use super::work::{FINISHED, Work};
 use super::{Ingest, track_name};
@@ -56,7 +56,7 @@ impl Ingest<'_> {
                 progress(Progress::Kept { part: job.making.clone() });
             } else {
                 progress(Progress::Making { part: job.making.clone(), number: index + 1, of });
-                let mut pace = Pace::default();
+                let mut pace = EncodingPace::default();
                 let heard = |report: Report| {
                     pace = report.pace;
                     progress(meter.at(report.seconds * job.weight, pace));

@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus};
 
 use super::error::IngestError;
 use super::jobs::words;
-use super::progress::Pace;
+use super::progress::EncodingPace;
 use super::stop::Stop;
 use crate::confined::{Bound, Bounds, Confined, Fault, Limits};
 
@@ -131,7 +131,7 @@ fn without_speaker(line: &str) -> &str {
 pub(crate) struct Report {
     /// Seconds of film that are done.
     pub(crate) seconds: f64,
-    pub(crate) pace: Pace,
+    pub(crate) pace: EncodingPace,
 }
 
 impl Report {
@@ -174,7 +174,7 @@ mod tests {
         for line in ["fps=87.5\n", "out_time_us=2500000\n", "speed=  3.4x\n", "progress=end\n"] {
             report.ends_with(line);
         }
-        let pace = Pace { frames_per_second: Some(87.5), speed: Some(3.4) };
+        let pace = EncodingPace { frames_per_second: Some(87.5), speed: Some(3.4) };
         assert_eq!(report, Report { seconds: 2.5, pace });
     }
 

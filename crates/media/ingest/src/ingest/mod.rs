@@ -37,7 +37,7 @@ pub(crate) use ffmpeg::{Run, RunLimits};
 pub use folder::folder_for;
 pub(crate) use jobs::words;
 pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
-pub use progress::{Pace, Progress, on_terminal};
+pub use progress::{EncodingPace, Progress, on_terminal};
 pub use stop::Stop;
 
 use std::fs::{self, File};

@@ -28,7 +28,7 @@ pub enum Progress {
         /// How long the rest will take, if that can be estimated yet.
         seconds_left: Option<f64>,
         /// The pace of the current part.
-        pace: Pace,
+        pace: EncodingPace,
     },
     /// A part was made.
     Made {
@@ -37,7 +37,7 @@ pub enum Progress {
         /// How long the remaining parts will take, if that can be estimated yet.
         seconds_left: Option<f64>,
         /// Its pace.
-        pace: Pace,
+        pace: EncodingPace,
     },
     /// Everything is encoded; pictures, manifests and checksums are being made.
     Finishing,
@@ -45,14 +45,14 @@ pub enum Progress {
 
 /// How fast a part is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pace {
+pub struct EncodingPace {
     /// Pictures encoded in a second, unless the part is sound.
     pub frames_per_second: Option<f64>,
     /// Seconds of film in a second.
     pub speed: Option<f64>,
 }
 
-impl Display for Pace {
+impl Display for EncodingPace {
     /// "87 fps, 3.4x"
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let frames = self.frames_per_second.map(|frames| format!("{frames:.0} fps"));
@@ -82,13 +82,13 @@ impl Meter {
     }
 
     /// The progress when `now` of the current job is done.
-    pub(super) fn at(&self, now: f64, pace: Pace) -> Progress {
+    pub(super) fn at(&self, now: f64, pace: EncodingPace) -> Progress {
         let (done, seconds_left) = self.done(now);
         Progress::Encoded { done, seconds_left, pace }
     }
 
     /// The progress when the part `part` was made.
-    pub(super) fn made(&self, part: &str, pace: Pace) -> Progress {
+    pub(super) fn made(&self, part: &str, pace: EncodingPace) -> Progress {
         Progress::Made { part: part.to_owned(), seconds_left: self.done(0.0).1, pace }
     }
 
@@ -187,7 +187,7 @@ fn shortened(title: &str) -> String {
 }
 
 /// `pace` after `words`; nothing if it is not known.
-fn in_front(words: &str, pace: &Pace) -> String {
+fn in_front(words: &str, pace: &EncodingPace) -> String {
     match pace.to_string() {
         pace if pace.is_empty() => pace,
         pace => format!("{words}{pace}"),
@@ -215,7 +215,7 @@ fn clock(seconds: f64) -> String {
 mod tests {
     use super::*;
 
-    const PACE: Pace = Pace { frames_per_second: Some(87.4), speed: Some(3.44) };
+    const PACE: EncodingPace = EncodingPace { frames_per_second: Some(87.4), speed: Some(3.44) };
 
     fn all() -> [Progress; 5] {
         [
@@ -237,8 +237,11 @@ mod tests {
         assert_eq!(text.lines().count(), 4);
         assert!(text.contains("film: making video 720 (2 of 2)\n"), "{text}");
         assert!(text.contains("film: made video 720 at 87 fps, 3.4x; 0:09 left\n"), "{text}");
-        let unknown =
-            Progress::Made { part: "audio 1".into(), seconds_left: None, pace: Pace::default() };
+        let unknown = Progress::Made {
+            part: "audio 1".into(),
+            seconds_left: None,
+            pace: EncodingPace::default(),
+        };
         assert_eq!(shown().line(&unknown), "film: made audio 1\n");
     }
 
@@ -266,7 +269,7 @@ mod tests {
     fn work_of_several_jobs_adds_up() {
         let mut meter = Meter::new(40.0);
         meter.finish(10.0);
-        let pace = Pace::default();
+        let pace = EncodingPace::default();
         let half = Progress::Encoded { done: 0.5, seconds_left: None, pace };
         assert_eq!(meter.at(10.0, pace), half);
     }

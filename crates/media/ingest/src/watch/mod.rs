@@ -38,7 +38,7 @@ const LOOK_PART: u32 = 20;
 
 /// What to watch, and what to do with the films.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct WatchedFolder {
     /// The folder to watch.
     pub folder: PathBuf,
     /// The library's folders. The first holds the results.
@@ -55,7 +55,7 @@ pub struct Watch {
 
 /// What happened. Paths of films are below the watched folder.
 #[derive(Debug)]
-pub enum Event {
+pub enum WatchEvent {
     /// A film is a title now.
     Made {
         /// The film.
@@ -121,7 +121,7 @@ struct Shared {
 
 /// One run of [`watch`].
 struct Watching<'a, R> {
-    watch: &'a Watch,
+    watch: &'a WatchedFolder,
     stop: &'a Stop,
     report: &'a R,
     began: Instant,
@@ -134,9 +134,9 @@ struct Watching<'a, R> {
 /// # Errors
 /// [`WatchError`], at the start, or when ffmpeg is missing.
 pub fn watch<P: FnMut(Progress)>(
-    watch: &Watch,
+    watch: &WatchedFolder,
     stop: &Stop,
-    report: &(impl Fn(Event) + Sync),
+    report: &(impl Fn(WatchEvent) + Sync),
     progress: &(impl Fn(&TitleName) -> P + Sync),
 ) -> Result<(), WatchError> {
     let folder = watch.checked_folder()?;
@@ -175,7 +175,7 @@ impl Shared {
     }
 }
 
-impl Watch {
+impl WatchedFolder {
     /// The folder to watch, without links. Creates the library if its parent exists, as [`ingest`] does.
     fn checked_folder(&self) -> Result<PathBuf, WatchError> {
         for library in self.library.iter().filter(|library| !library.is_dir()) {
@@ -197,7 +197,7 @@ impl Watch {
     }
 }
 
-impl<R: Fn(Event) + Sync> Watching<'_, R> {
+impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
     fn shared(&self) -> MutexGuard<'_, Shared> {
         // Nothing panics while it holds the lock.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -218,7 +218,7 @@ impl<R: Fn(Event) + Sync> Watching<'_, R> {
             });
             // Each problem is reported once, not at every look.
             for problem in look.problems.iter().filter(|one| !problems.contains(*one)) {
-                (self.report)(Event::Problem(problem.clone()));
+                (self.report)(WatchEvent::Problem(problem.clone()));
             }
             // A part that cannot be read may hold the films that are missing.
             if look.problems.is_empty() {
@@ -325,7 +325,7 @@ impl<R: Fn(Event) + Sync> Watching<'_, R> {
 
     fn made(&self, found: &Found, ingested: Ingested) {
         self.add(found, Some(ingested.record.title.clone()), None, false);
-        (self.report)(Event::Made { file: found.file.clone(), ingested: Box::new(ingested) });
+        (self.report)(WatchEvent::Made { file: found.file.clone(), ingested: Box::new(ingested) });
     }
 
     fn failed(&self, found: &Found, reason: String, is_tried_again: bool) {
@@ -334,7 +334,7 @@ impl<R: Fn(Event) + Sync> Watching<'_, R> {
             is_tried_again.then(|| self.shared().settling.postpone(self.now(), &found.file));
         self.add(found, None, Some(reason.clone()), is_tried_again);
         if !is_known {
-            (self.report)(Event::Failed { file: found.file.clone(), reason, again });
+            (self.report)(WatchEvent::Failed { file: found.file.clone(), reason, again });
         }
     }
 
@@ -357,7 +357,7 @@ impl<R: Fn(Event) + Sync> Watching<'_, R> {
 
     fn report_problem(&self, done: Result<(), WatchError>) {
         if let Err(error) = done {
-            (self.report)(Event::Problem(error.to_string()));
+            (self.report)(WatchEvent::Problem(error.to_string()));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::draw::{Cut, Decoy, Film};
+use crate::draw::{Cue, Cut, Decoy, Film};
 use crate::lines::LINES;
 use crate::make::channels;
 use crate::measure::{Heard, Input, Seen, measure};
@@ -110,25 +110,8 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
             .iter()
             .zip(&film.texts)
             .map(|(stream, drawn)| {
-                let starts: Vec<f64> = packets
-                    .iter()
-                    .filter(|packet| packet["stream_index"] == stream["index"])
-                    .filter_map(|packet| packet["pts_time"].as_str()?.parse().ok())
-                    .collect();
-                let cues = drawn.cues.iter().filter_map(|cue| {
-                    let wanted = cue.start + moved(film, picture.as_ref());
-                    let near = starts
-                        .iter()
-                        .copied()
-                        .min_by(|a, b| (a - wanted).abs().total_cmp(&(b - wanted).abs()))?;
-                    let text = LINES[cue.line].text;
-                    ((near - wanted).abs() < 0.1).then_some(SourceCue { start: near, text })
-                });
-                SourceText {
-                    language: language(stream),
-                    roles: roles(stream),
-                    cues: cues.collect(),
-                }
+                let moved = moved(film, picture.as_ref());
+                text_of(stream, &drawn.cues, &packets, moved)
             })
             .collect(),
         picture,
@@ -142,6 +125,21 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
     };
     check(film, &source)?;
     Ok(source)
+}
+
+/// Subtitles of the file: the drawn cues that it has, at the times of its packets.
+fn text_of(stream: &Value, drawn: &[Cue], packets: &[Value], moved: f64) -> SourceText {
+    let of_stream = packets.iter().filter(|packet| packet["stream_index"] == stream["index"]);
+    let starts: Vec<f64> =
+        of_stream.filter_map(|packet| packet["pts_time"].as_str()?.parse().ok()).collect();
+    let cues = drawn.iter().filter_map(|cue| {
+        let wanted = cue.start + moved;
+        let distance = |start: &f64| (start - wanted).abs();
+        let near = starts.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
+        let text = LINES[cue.line].text;
+        (distance(&near) < 0.1).then_some(SourceCue { start: near, text })
+    });
+    SourceText { language: language(stream), roles: roles(stream), cues: cues.collect() }
 }
 
 /// How much later the last flash is than drawn: what moved the timestamps moved all of them.

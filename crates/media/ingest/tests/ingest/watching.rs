@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use fullbore_ingest::ingest::{Outcome, Stop};
-use fullbore_ingest::watch::{Event, FilmResult, Watch, WatchError, results, watch};
+use fullbore_ingest::watch::{FilmResult, WatchError, WatchEvent, WatchedFolder, results, watch};
 use tempfile::TempDir;
 
 use crate::judge::judge;
@@ -50,8 +50,8 @@ impl Place {
         self.put(name, |path| fs::write(path, words).expect("a file"));
     }
 
-    fn watch(&self) -> Watch {
-        Watch {
+    fn watch(&self) -> WatchedFolder {
+        WatchedFolder {
             folder: self.incoming.path().to_owned(),
             library: vec![self.library.path().to_owned()],
             into: None,
@@ -62,7 +62,7 @@ impl Place {
     }
 
     /// Watches while `work` runs, which gets what happens.
-    fn watched(&self, work: impl FnOnce(&Receiver<Event>)) {
+    fn watched(&self, work: impl FnOnce(&Receiver<WatchEvent>)) {
         let (stop, (events, happened)) = (Stop::default(), mpsc::channel());
         let events = Mutex::new(events);
         thread::scope(|scope| {
@@ -86,9 +86,9 @@ impl Place {
     }
 }
 
-fn made(happened: &Receiver<Event>) -> (String, Outcome) {
+fn made(happened: &Receiver<WatchEvent>) -> (String, Outcome) {
     match happened.recv_timeout(LONG).expect("something happens") {
-        Event::Made { file, ingested } => {
+        WatchEvent::Made { file, ingested } => {
             judge(&ingested.folder, &ingested.record);
             (file, ingested.outcome)
         }
@@ -96,9 +96,9 @@ fn made(happened: &Receiver<Event>) -> (String, Outcome) {
     }
 }
 
-fn failed(happened: &Receiver<Event>) -> (String, String, bool) {
+fn failed(happened: &Receiver<WatchEvent>) -> (String, String, bool) {
     match happened.recv_timeout(LONG).expect("something happens") {
-        Event::Failed { file, reason, again } => (file, reason, again.is_some()),
+        WatchEvent::Failed { file, reason, again } => (file, reason, again.is_some()),
         other => panic!("{other:?}"),
     }
 }
@@ -188,16 +188,16 @@ fn a_watch_that_is_stopped_while_it_encodes_continues_later() {
 #[test]
 fn a_folder_that_cannot_be_watched_is_refused() {
     let place = Place::new();
-    let refused = |watched: Watch| {
+    let refused = |watched: WatchedFolder| {
         watch(&watched, &Stop::default(), &|_| {}, &|_| |_| {}).expect_err("it cannot be watched")
     };
-    let missing = refused(Watch { folder: "/not/there".into(), ..place.watch() });
+    let missing = refused(WatchedFolder { folder: "/not/there".into(), ..place.watch() });
     assert!(matches!(missing, WatchError::Folder { .. }), "{missing}");
     let inside = place.library.title("in");
     fs::create_dir(&inside).expect("a folder");
-    let inside = refused(Watch { folder: inside, ..place.watch() });
+    let inside = refused(WatchedFolder { folder: inside, ..place.watch() });
     assert!(matches!(inside, WatchError::Inside(_)), "{inside}");
-    let around = Watch { library: vec![place.path("library")], ..place.watch() };
+    let around = WatchedFolder { library: vec![place.path("library")], ..place.watch() };
     assert!(matches!(refused(around), WatchError::Inside(_)));
     assert!(Path::new(place.incoming.path()).exists());
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use escape::xml::escape_text;
+
 use super::super::cue::{self, CUE_BYTES_MAX, CUES_MAX, Column, Look, Place, Row, Run};
 use super::{Cue, Document};
 
@@ -90,9 +92,5 @@ fn marked_up(run: &Run) -> String {
     let tags: Vec<_> = tags.into_iter().flatten().collect();
     let begin: String = tags.iter().map(|(begin, _)| format!("<{begin}>")).collect();
     let end: String = tags.iter().rev().map(|(_, end)| format!("</{end}>")).collect();
-    format!("{begin}{}{end}", escaped(&run.text))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    format!("{begin}{}{end}", escape_text(&run.text))
 }
