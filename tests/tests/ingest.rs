@@ -555,7 +555,7 @@ fn however_little_room_there_is_the_title_is_whole_or_not_there() {
         "for size in {} 4000; do mount -t tmpfs -o size=${{size}}k none \"$2\" || exit 9; \
          \"$1\" ingest \"$3\" --library \"$2\" --copy >/dev/null 2>\"$3.said\"; code=$?; \
          if [ -e \"$2/film\" ]; then \"$1\" library verify --library \"$2\" >/dev/null && echo \"$code whole\" || echo torn; \
-         else echo \"$code $(grep -c 'make room' \"$3.said\") $(grep -vc making \"$3.said\")\"; fi; umount \"$2\"; done",
+         else echo \"$code $(grep -c 'make room' \"$3.said\") $(grep -vcE ': (making|made) ' \"$3.said\")\"; fi; umount \"$2\"; done",
         sizes.join(" ")
     );
     let Some(ran) = with_own_mounts(&script, &place, &film) else { return };
