@@ -76,6 +76,8 @@ impl Library {
             config.route = Route::Userspace;
             config.off = off.to_vec();
             config.workers = 1;
+            // However busy the machine is, TCP takes little at once, so that windows stay small.
+            config.net.unsent_bytes_max = Some(16 << 10);
             // Most of them have to be free.
             config.limits.buffer_bytes_max = 32 << 20;
             // However busy the machine is, the viewer counts as one who keeps reading.
@@ -117,7 +119,6 @@ fn as_other_disks_it_is_read_by_windows() {
     assert!(served.describe().contains("read like all others"), "{}", served.describe());
     let reads = library.reads_for_a_narrow_viewer(&served);
     let whole = FILM_BYTES.div_ceil(WHOLE_BYTES);
-    // On a busy machine the viewer asks later, and for more at once: one window in two was seen.
-    assert!(reads > whole + 1, "{reads} reads: this shows nothing about whole buffers");
+    assert!(reads > 2 * whole, "{reads} reads: this shows nothing about whole buffers");
     served.stop();
 }
