@@ -189,9 +189,15 @@ impl Head {
         self.bytes.extend_from_slice(lines.map_or(&[], FieldLines::as_bytes));
     }
 
-    pub(crate) fn cors_preflight(&mut self, lines: &str) {
+    /// `lines` end with a list of headers, which `headers` continue.
+    pub(crate) fn cors_preflight(&mut self, lines: &[u8], headers: &[String]) {
         self.bytes.extend_from_slice(ALLOW_ORIGIN);
-        self.bytes.extend_from_slice(lines.as_bytes());
+        self.bytes.extend_from_slice(lines);
+        for name in headers {
+            self.bytes.extend_from_slice(b", ");
+            self.bytes.extend_from_slice(name.as_bytes());
+        }
+        self.bytes.extend_from_slice(b"\r\n");
     }
 
     /// Ends the head. The body is left out for HEAD (RFC 9110 section 9.3.2).
