@@ -54,7 +54,7 @@ enum Verb {
         #[arg(long)]
         replaced: bool,
     },
-    /// List the films of watched folders that could not become titles, with the reasons; the exit code is 1 if there are any
+    /// List films in watched folders that could not become titles, with the reasons; the exit code is 1 if there are any
     Failures {
         /// The library; repeat it if the library has several folders
         #[arg(long, value_name = "DIR", required = true)]
@@ -335,15 +335,15 @@ fn failures(library: &[PathBuf], as_json: bool) -> Result<ExitCode, Failed> {
     if as_json {
         let films = failures.iter().map(|(path, one)| {
             json!({
-                "file": path.to_string_lossy(), "reason": one.reason, "is_tried_again": one.is_tried_again,
-                "at_seconds": one.at,
+                "file": path.to_string_lossy(), "reason": one.reason, "will_retry": one.will_retry,
+                "unix_seconds": one.unix_seconds,
             })
         });
         let films: Vec<_> = films.collect();
         print_json(&json!({ "version": 1, "kind": "library-failures", "films": films }));
     } else {
         for (path, one) in &failures {
-            let again = if one.is_tried_again { "  (tried again)" } else { "" };
+            let again = if one.will_retry { "  (will be retried)" } else { "" };
             let reason = one.reason.as_deref().unwrap_or_default();
             say_line(&format!("{}  {reason}{again}", path.display()));
         }

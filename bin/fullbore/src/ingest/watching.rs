@@ -11,11 +11,11 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(next_help_heading = "Watching a folder")]
 pub(super) struct WatchArgs {
-    /// Folder to watch: each film that is put there, or below, becomes a title. Runs until it is stopped; see also
-    /// `fullbore library failures`
+    /// Folder to watch: every film put into it, or into a folder below it, becomes a title. Runs until stopped;
+    /// `fullbore library failures` lists the films that failed
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "title", "subtitle", "again"])]
     pub(super) watch: Option<PathBuf>,
-    /// Seconds for which a file must not change before it counts as complete
+    /// Seconds a file must stay unchanged before it counts as complete
     #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "watch")]
     #[arg(value_parser = value_parser!(u64).range(1..=86_400))]
     settle_seconds: u64,
@@ -53,8 +53,8 @@ fn report(event: WatchEvent) {
         WatchEvent::Made { ingested, .. } => tell(&ingested),
         WatchEvent::Failed { file, reason, again } => {
             let again = again.map_or_else(
-                || "not tried again until it changes".to_owned(),
-                |wait| format!("tried again in {} s", wait.as_secs()),
+                || "not retried until the file changes".to_owned(),
+                |wait| format!("retrying in {} s", wait.as_secs()),
             );
             crate::tell(&format!("{file}: {reason} ({again})"));
         }

@@ -120,8 +120,7 @@ pub struct AudioRecord {
     pub language: Option<String>,
     /// The display name in players.
     pub name: String,
-    /// Its purposes, such as `commentary` or `audio-description` (docs/library.md). Most sounds have none, and so have records of earlier
-    /// versions of fullbore.
+    /// Its purposes, such as `commentary` or `audio-description` (docs/library.md). Empty for most sounds, and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
     /// Whether players choose it by default.
@@ -149,8 +148,7 @@ pub struct SubtitleRecord {
     pub name: String,
     /// Whether players show it by default: subtitles of speech in a language other than the film's.
     pub is_forced: bool,
-    /// Its purposes, such as `hard-of-hearing` (docs/library.md). Most subtitles have none, and so have records of earlier versions of
-    /// fullbore.
+    /// Its purposes, such as `hard-of-hearing` (docs/library.md). Empty for most subtitles, and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
 }

@@ -246,7 +246,7 @@ impl Colours {
             "h264" => "h264_metadata=colour_primaries",
             "hevc" => "hevc_metadata=colour_primaries",
             "av1" => "av1_metadata=color_primaries",
-            _ => return Some(of_file), // VP9's stream has no such tags
+            _ => return Some(of_file), // VP9's stream has no transfer, so its file states all three.
         };
         let primaries_code = code(&PRIMARIES, primaries)?;
         let transfer_code = code(&HDR_TRANSFERS, transfer)?;

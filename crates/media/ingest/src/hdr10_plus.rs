@@ -1,4 +1,4 @@
-//! Whether a stream has the dynamic metadata of HDR10+ (SMPTE ST 2094-40). Only frames say so, not the stream.
+//! Detects the dynamic metadata of HDR10+ (SMPTE ST 2094-40). Frames carry it; the stream's description doesn't mention it.
 
 use std::fs::File;
 

@@ -1,5 +1,5 @@
-//! Chapters as JSON, in the form that Apple's players read ("Providing JavaScript Object Notation (JSON) chapters"), and so do hls.js's users,
-//! Shaka Player and this server's own page.
+//! Chapters as JSON, in Apple's format ("Providing JavaScript Object Notation (JSON) chapters"). Apple's players, Shaka Player and this server's
+//! own page read it.
 
 use std::fs;
 use std::path::Path;
@@ -47,13 +47,9 @@ pub(super) fn write(
     if list.iter().all(|one| one.titles.is_empty()) && list.len() < 2 {
         return Ok(());
     }
-    // Only numbers and texts, which JSON can express; the numbers are finite.
-    let mut text = serde_json::to_string_pretty(&list).map_err(std::io::Error::from);
-    if let Ok(text) = &mut text {
-        text.push('\n');
-    }
     let path = folder.join(CHAPTERS);
-    text.and_then(|text| fs::write(&path, text)).attempt("write", &path)?;
+    let text = serde_json::to_string_pretty(&list).map_err(std::io::Error::from);
+    fs::write(&path, text.attempt("write", &path)? + "\n").attempt("write", &path)?;
     made.has_chapters = true;
     Ok(())
 }

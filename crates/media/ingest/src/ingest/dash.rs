@@ -4,14 +4,14 @@ use std::fmt::Write;
 
 use super::made::{Made, Picture, Sound, Subtitles};
 use crate::mp4::{Cicp, Track};
-use crate::role::{Medium, Role};
+use crate::role::Role;
 
-/// Schemes of roles (section 5.8.5.5), and of channels: the arrangements of ISO/IEC 23091-3, which DASH-IF recommends for AAC (IOP part 8).
-/// Opus has no scheme of its own.
+/// The scheme of roles (section 5.8.5.5).
 const ROLE: &str = "urn:mpeg:dash:role:2011";
-/// The scheme for people with impairments (ETSI TS 103 285 section 7.1.2 and DASH-IF IOP 4.3): 1 is for those who see badly, 2 for those who
-/// hear badly.
+/// The scheme of purposes for people with impairments (ETSI TS 103 285 section 7.1.2, DASH-IF IOP 4.3): 1 is for the visually impaired, 2 for
+/// the hard of hearing.
 const AUDIO_PURPOSE: &str = "urn:tva:metadata:cs:AudioPurposeCS:2007";
+/// The scheme of channel arrangements (ISO/IEC 23091-3), which DASH-IF recommends for AAC (IOP part 8). Opus has no scheme of its own.
 const CHANNELS: &str = "urn:mpeg:mpegB:cicp:ChannelConfiguration";
 /// Begins the schemes of colours (ISO/IEC 23091-2), as DASH-IF's interoperability points use them.
 const CICP: &str = "urn:mpeg:mpegB:cicp:";
@@ -92,7 +92,7 @@ fn sound(made: &Made, one: &Sound, id: usize, folder: &str) -> String {
         "<AdaptationSet id=\"{id}\" contentType=\"audio\" mimeType=\"audio/mp4\"{} \
          subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\">\n{}",
         language(one.language.as_deref()),
-        described(&one.name, Medium::Sound, &one.roles, &sound_roles(one))
+        described(&one.name, &one.roles, &sound_roles(one))
     );
     let channels = format!(
         "<AudioChannelConfiguration schemeIdUri=\"{CHANNELS}\" value=\"{}\"/>\n",
@@ -121,10 +121,12 @@ fn sound_roles(one: &Sound) -> Vec<&'static str> {
 /// The values of Role for subtitles. dash.js takes the kind from the first.
 fn text_roles(one: &Subtitles) -> Vec<&'static str> {
     let has = |role| one.roles.contains(&role);
-    let kind = match () {
-        () if one.is_forced() => "forced-subtitle",
-        () if has(Role::HardOfHearing) => "caption",
-        () => "subtitle",
+    let kind = if one.is_forced() {
+        "forced-subtitle"
+    } else if has(Role::HardOfHearing) {
+        "caption"
+    } else {
+        "subtitle"
     };
     let commentary = has(Role::Commentary).then_some("commentary");
     let songs = (has(Role::Karaoke) || has(Role::Lyrics)).then_some("karaoke");
@@ -137,7 +139,7 @@ fn subtitles(one: &Subtitles, id: usize, folder: &str) -> String {
          <Representation id=\"text-{id}\" bandwidth=\"256\">\n<BaseURL>{folder}/{}</BaseURL>\n\
          </Representation>\n</AdaptationSet>\n",
         language(one.language.as_deref()),
-        described(&one.name, Medium::Text, &one.roles, &text_roles(one)),
+        described(&one.name, &one.roles, &text_roles(one)),
         one.file
     )
 }
@@ -147,13 +149,13 @@ fn language(language: Option<&str>) -> String {
 }
 
 /// A label, the purpose for people with impairments, and the roles, in the order of the standard's schema.
-fn described(name: &str, medium: Medium, own: &[Role], roles: &[&str]) -> String {
+fn described(name: &str, own: &[Role], roles: &[&str]) -> String {
     // XML cannot contain control characters at all (XML 1.0 section 2.2).
     let label = escape::xml::escape_text(&name.replace(char::is_control, ""));
     let mut text = format!("<Label>{label}</Label>\n");
-    let purposes = own.iter().filter_map(|role| match (role, medium) {
-        (Role::AudioDescription, _) => Some(1),
-        (Role::HardOfHearing, _) => Some(2),
+    let purposes = own.iter().filter_map(|role| match role {
+        Role::AudioDescription => Some(1),
+        Role::HardOfHearing => Some(2),
         _ => None,
     });
     for purpose in purposes {

@@ -40,7 +40,7 @@ pub enum IngestError {
     NothingToPlay,
     /// The container lists a sound, but no frame of it was found.
     #[error(
-        "its sound was not found: {0}; if it plays elsewhere, try a newer ffmpeg, or make a file without the sound \
+        "its sound was not found: {0}; if it plays elsewhere, try a newer ffmpeg, or make a file without sound \
          (ffmpeg -i FILE -map 0:v -c copy NEW.mkv)"
     )]
     NoSound(String),
@@ -190,7 +190,7 @@ fn write_too_many_segments(
 ) -> fmt::Result {
     write!(
         f,
-        "with {wanted} s each it would have {segments} segments, and a title can have {ENTRIES_MAX}: "
+        "it would have {segments} segments of {wanted} s, and a title can have at most {ENTRIES_MAX}: "
     )?;
     match enough {
         Some(enough) => write!(f, "use --segment-seconds {enough:.1}"),

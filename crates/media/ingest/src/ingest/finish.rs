@@ -197,14 +197,14 @@ fn colour_notes(video: &Video, is_copied: bool, has_zscale: bool) -> Vec<String>
     if let Some(DolbyVision { profile, .. }) = video.dolby_vision {
         notes.push(match is_copied {
             true => format!(
-                "its Dolby Vision metadata (profile {profile}) is not declared: players show the compatible picture below it"
+                "its Dolby Vision metadata (profile {profile}) is not declared: players show the compatible base layer"
             ),
             false => format!(
-                "left out: its Dolby Vision metadata (profile {profile}); the compatible picture below it was encoded"
+                "left out: its Dolby Vision metadata (profile {profile}); the compatible base layer was encoded"
             ),
         });
     }
-    if video.has_hdr10_plus && !is_copied {
+    if video.has_hdr10_plus {
         notes.push("left out: its HDR10+ metadata, which the mapping doesn't use".into());
     }
     if let Some(tag) = video.colours.unsupported().filter(|_| !is_copied) {

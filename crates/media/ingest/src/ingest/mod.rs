@@ -49,7 +49,7 @@ use catalog::{Record, TitleName, sha256};
 
 use crate::ffprobe::ProbeError;
 use crate::probe::probe;
-use crate::source::{DolbyVision, Source};
+use crate::source::{Audio, DolbyVision, Source};
 use crate::{film, first_frame, hdr10_plus};
 use jobs::Tools;
 use work::Work;
@@ -170,32 +170,38 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     if let Some(DolbyVision { profile, is_compatible: false }) = dolby_vision {
         return Err(IngestError::DolbyVisionOnly(profile));
     }
-    if let Some(video) = source.video.as_ref().filter(|video| video.colours.is_hdr()) {
-        let is_there =
-            hdr10_plus::is_in_first_frame(film, &source, video.index, &options.bounds, stop);
-        let is_there = is_there.map_err(probe_failed)?;
-        source.video.iter_mut().for_each(|video| video.has_hdr10_plus = is_there);
+    // A copy keeps the metadata.
+    let encoded = source.video.as_ref().filter(|_| !options.copy);
+    if let Some(index) = encoded.filter(|video| video.colours.is_hdr()).map(|video| video.index) {
+        let found = hdr10_plus::is_in_first_frame(film, &source, index, &options.bounds, stop);
+        let found = found.map_err(probe_failed)?;
+        source.video.iter_mut().for_each(|video| video.has_hdr10_plus = found);
     }
     if options.copy {
+        check_copied_codec(&source)?;
         find_first_frames(&mut source, film, options, stop)?;
-        can_be_copied(&source)?;
+        check_copied_start(&source)?;
     }
     segment_count::check(&source, options)?;
     Ok(source)
 }
 
-/// Finds the starts of the streams that may be copied.
+/// Finds the starts of the streams that are copied.
 fn find_first_frames(
     source: &mut Source,
     film: &File,
     options: &Options,
     stop: &Stop,
 ) -> Result<(), IngestError> {
-    let find = |index| first_frame::seconds(film, source, index, &options.bounds, stop);
-    let video = source.video.as_ref().map_or(Ok(None), |video| find(video.index));
-    let video = video.map_err(probe_failed)?;
-    let audio = source.audio.iter().map(|audio| find(audio.index)).collect::<Result<Vec<_>, _>>();
-    let audio = audio.map_err(probe_failed)?;
+    let find = |index| {
+        first_frame::seconds(film, source, index, &options.bounds, stop).map_err(probe_failed)
+    };
+    let video = source.video.as_ref().map_or(Ok(None), |video| find(video.index))?;
+    let of_sound = |audio: &Audio| match jobs::why_not_copied(audio) {
+        None => find(audio.index),
+        Some(_) => Ok(None),
+    };
+    let audio = source.audio.iter().map(of_sound).collect::<Result<Vec<_>, _>>()?;
     if let Some(one) = &mut source.video {
         one.copy_begins_seconds = video;
     }
@@ -205,11 +211,17 @@ fn find_first_frames(
     Ok(())
 }
 
-fn can_be_copied(source: &Source) -> Result<(), IngestError> {
-    let Some(video) = &source.video else { return Ok(()) };
-    if !["h264", "hevc", "av1", "vp9"].contains(&video.codec.as_str()) {
-        return Err(IngestError::CannotCopy(video.codec.clone()));
+fn check_copied_codec(source: &Source) -> Result<(), IngestError> {
+    match &source.video {
+        Some(video) if !["h264", "hevc", "av1", "vp9"].contains(&video.codec.as_str()) => {
+            Err(IngestError::CannotCopy(video.codec.clone()))
+        }
+        _ => Ok(()),
     }
+}
+
+fn check_copied_start(source: &Source) -> Result<(), IngestError> {
+    let Some(video) = &source.video else { return Ok(()) };
     let begins_seconds = video.copy_begins_seconds.unwrap_or(video.late_seconds);
     if begins_seconds > COPIED_LATE_SECONDS {
         return Err(IngestError::CannotCopyLate(begins_seconds));

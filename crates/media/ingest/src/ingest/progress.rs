@@ -46,9 +46,9 @@ pub enum Progress {
 /// How fast a part is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EncodingPace {
-    /// Pictures encoded in a second, unless the part is sound.
+    /// Frames encoded per second; `None` for sound.
     pub frames_per_second: Option<f64>,
-    /// Seconds of film in a second.
+    /// Seconds of film encoded per second.
     pub speed: Option<f64>,
 }
 

@@ -108,7 +108,7 @@ fn content(
 }
 
 /// The content of the first box of type `kind` in `boxes`, a sequence of boxes.
-pub(super) fn child<'b>(boxes: &'b [u8], kind: &[u8; 4]) -> Option<&'b [u8]> {
+pub(crate) fn child<'b>(boxes: &'b [u8], kind: &[u8; 4]) -> Option<&'b [u8]> {
     children(boxes, kind).next()
 }
 

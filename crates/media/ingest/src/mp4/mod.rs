@@ -21,6 +21,7 @@ use std::io;
 use std::ops::Range;
 use std::path::Path;
 
+pub(crate) use boxes::child;
 use boxes::{Fragment, TopLevel, top_level};
 pub(crate) use colour::{Cicp, VideoRange};
 pub(crate) use index::{ENTRIES_MAX, Segment};

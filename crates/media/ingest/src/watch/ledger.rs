@@ -1,5 +1,5 @@
 //! The result of each film of a watched folder, in a hidden file of the library. It survives a restart, so that a film is ingested once:
-//! a title that an operator removes does not return, and a film that cannot become a title is not tried for ever.
+//! a title that an operator removes does not return, and a film that cannot become a title is not retried forever.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -39,12 +39,22 @@ pub struct FilmResult {
     pub reason: Option<String>,
     /// Whether the reason may pass, so that it is tried again even if it does not change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_tried_again: bool,
+    pub will_retry: bool,
     /// When, in seconds since 1970.
-    pub at: u64,
+    pub unix_seconds: u64,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// A ledger as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    version: u32,
+    kind: &'static str,
+    folder: &'a str,
+    films: Vec<&'a FilmResult>,
+}
+
+/// A ledger as it is read.
+#[derive(Deserialize)]
 struct Document {
     version: u32,
     kind: String,
@@ -95,7 +105,7 @@ impl Ledger {
     /// Whether there is nothing to do for a film, as long as it does not change.
     pub(super) fn is_done(&self, found: &Found) -> bool {
         let known = self.films.get(&found.file);
-        known.is_some_and(|known| known.stamp == found.stamp && !known.is_tried_again)
+        known.is_some_and(|known| known.stamp == found.stamp && !known.will_retry)
     }
 
     /// Whether a film is a title, and has not changed since.
@@ -130,7 +140,9 @@ impl Ledger {
     pub(super) fn add(&mut self, result: FilmResult) -> Result<(), WatchError> {
         self.films.insert(result.file.clone(), result);
         while self.films.len() > ENTRIES_MAX {
-            let Some((first, _)) = self.films.iter().min_by_key(|(_, one)| one.at) else { break };
+            let Some((first, _)) = self.films.iter().min_by_key(|(_, one)| one.unix_seconds) else {
+                break;
+            };
             let first = first.clone();
             self.films.remove(&first);
         }
@@ -138,12 +150,8 @@ impl Ledger {
     }
 
     fn write(&self) -> Result<(), WatchError> {
-        let document = Document {
-            version: VERSION,
-            kind: KIND.to_owned(),
-            folder: self.folder.clone(),
-            films: self.films.values().cloned().collect(),
-        };
+        let films = self.films.values().collect();
+        let document = Written { version: VERSION, kind: KIND, folder: &self.folder, films };
         let written = serde_json::to_vec_pretty(&document).map_err(io::Error::from);
         let written = written.and_then(|bytes| files::replace(&self.path, &bytes, 0o644));
         written.map_err(|source| WatchError::Ledger { path: self.path.clone(), source })
@@ -189,15 +197,15 @@ mod tests {
         Found { file: "a.mkv".into(), path: "/in/a.mkv".into(), stamp, subtitles: Vec::new() }
     }
 
-    fn result(found: &Found, reason: Option<&str>, is_tried_again: bool) -> FilmResult {
+    fn result(found: &Found, reason: Option<&str>, will_retry: bool) -> FilmResult {
         let (file, stamp) = (found.file.clone(), found.stamp.clone());
         FilmResult {
             file,
             stamp,
             title: None,
             reason: reason.map(Into::into),
-            is_tried_again,
-            at: 7,
+            will_retry,
+            unix_seconds: 7,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, DirEntry, Metadata};
+use std::fs::{self, DirEntry, Metadata, ReadDir};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::ingest::SideSubtitles;
 use crate::language::is_language;
 
-/// Extensions of films and sound. They cover the formats of docs/library.md, except bare streams, which appear as parts of other work.
-const FILMS: [&str; 44] = [
+/// Extensions of films and sound in common use. Other formats of docs/library.md, such as GIF and bare streams, are not picked up.
+const FILM_EXTENSIONS: [&str; 44] = [
     "3g2", "3gp", "aac", "ac3", "aif", "aiff", "amr", "ape", "asf", "avi", "caf", "divx", "dts",
     "dv", "eac3", "f4v", "flac", "flv", "gxf", "m2t", "m2ts", "m2v", "m4a", "m4b", "m4v", "mka",
     "mkv", "mov", "mp3", "mp4", "mpeg", "mpg", "mts", "mxf", "nut", "oga", "ogg", "ogv", "opus",
     "ts", "vob", "wav", "webm", "wmv",
 ];
-const SUBTITLES: [&str; 4] = ["ass", "srt", "ssa", "vtt"];
+const SUBTITLE_EXTENSIONS: [&str; 4] = ["ass", "srt", "ssa", "vtt"];
 /// Deeper folders and further files are not looked at. They bound the memory and the time of a look.
 const DEPTH_MAX: usize = 16;
 const FILES_MAX: usize = 100_000;
@@ -63,21 +63,34 @@ struct Named {
     metadata: Metadata,
 }
 
+/// A walk over a watched folder.
+struct Walk<'a> {
+    root: &'a Path,
+    look: Look,
+    /// Files so far.
+    seen: usize,
+}
+
 /// Looks at `folder` and the folders in it. Hidden names are skipped: programs that copy files use them until a file is complete.
 ///
 /// # Errors
 /// If `folder` itself cannot be listed.
 pub(super) fn look(folder: &Path) -> io::Result<Look> {
-    let mut look = Look::default();
-    let mut listed = vec![(folder.to_owned(), 0, fs::read_dir(folder)?)];
-    let (mut seen, mut is_full) = (0, false);
-    while let Some((path, depth, entries)) = listed.pop() {
-        let (mut films, mut subtitles) = (Vec::new(), Vec::new());
+    let mut walk = Walk { root: folder, look: Look::default(), seen: 0 };
+    walk.folder(folder, 0, fs::read_dir(folder)?);
+    walk.look.films.sort_by(|a, b| a.file.cmp(&b.file));
+    Ok(walk.look)
+}
+
+impl Walk<'_> {
+    /// Looks at one folder, and then at those in it: only one of a level is open at a time.
+    fn folder(&mut self, path: &Path, depth: usize, entries: ReadDir) {
+        let (mut films, mut subtitles, mut folders) = (Vec::new(), Vec::new(), Vec::new());
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
                 Err(error) => {
-                    look.problems.push(format!("cannot list {}: {error}", path.display()));
+                    self.cannot_list(path, &error);
                     break;
                 }
             };
@@ -86,40 +99,41 @@ pub(super) fn look(folder: &Path) -> io::Result<Look> {
             }
             // A link to a folder could lead back to a folder above.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                match fs::read_dir(entry.path()) {
-                    Ok(entries) if depth < DEPTH_MAX => {
-                        listed.push((entry.path(), depth + 1, entries))
-                    }
-                    Ok(_) => look
-                        .problems
-                        .push(format!("{} is too deep: move it up", entry.path().display())),
-                    Err(error) => look
-                        .problems
-                        .push(format!("cannot list {}: {error}", entry.path().display())),
-                }
+                folders.push(entry.path());
                 continue;
             }
-            seen += 1;
-            if seen > FILES_MAX {
-                look.problems.push(format!(
-                    "only the first {FILES_MAX} files are looked at: move finished ones away"
-                ));
-                is_full = true;
+            self.seen += 1;
+            if self.seen > FILES_MAX {
+                let problem = "files are looked at: move finished ones away";
+                self.look.problems.push(format!("only the first {FILES_MAX} {problem}"));
                 break;
             }
-            if has_extension(&entry, &FILMS) {
+            if has_extension(&entry, &FILM_EXTENSIONS) {
                 films.extend(named(&entry));
-            } else if has_extension(&entry, &SUBTITLES) {
+            } else if has_extension(&entry, &SUBTITLE_EXTENSIONS) {
                 subtitles.extend(named(&entry));
             }
         }
-        look.films.extend(with_subtitles(folder, films, subtitles));
-        if is_full {
-            break;
+        self.look.films.extend(with_subtitles(self.root, films, subtitles));
+        for folder in folders {
+            if self.seen > FILES_MAX {
+                return;
+            }
+            if depth == DEPTH_MAX {
+                let problem = format!("{} is too deep: move it up", folder.display());
+                self.look.problems.push(problem);
+                continue;
+            }
+            match fs::read_dir(&folder) {
+                Ok(entries) => self.folder(&folder, depth + 1, entries),
+                Err(error) => self.cannot_list(&folder, &error),
+            }
         }
     }
-    look.films.sort_by(|a, b| a.file.cmp(&b.file));
-    Ok(look)
+
+    fn cannot_list(&mut self, path: &Path, error: &io::Error) {
+        self.look.problems.push(format!("cannot list {}: {error}", path.display()));
+    }
 }
 
 fn has_extension(entry: &DirEntry, extensions: &[&str]) -> bool {

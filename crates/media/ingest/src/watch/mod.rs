@@ -161,16 +161,17 @@ pub fn watch<P: FnMut(Progress)>(
 }
 
 impl Shared {
-    /// Another film that has become, or will become, the title of the film at `index`. `same` has the indexes of all films of its name, in order.
+    /// Another film that has become, or will become, the title of the film at `index`. `same` lists all films of that name, in order.
     fn other_of_its_name(&self, found: &[Found], index: usize, same: &[usize]) -> Option<String> {
-        let is_first = |other: usize| {
-            let one = &found[other];
-            let has_title = self.ledger.has_title(one);
-            let has_failed = self.ledger.is_done(one) && !has_title;
-            other < index && !has_failed || self.taken.contains(&one.file) || has_title
+        let owns_title = |other: usize| {
+            let film = &found[other];
+            if self.ledger.has_title(film) || self.taken.contains(&film.file) {
+                return true;
+            }
+            // The first film gets the title, unless it has failed for good.
+            other < index && !self.ledger.is_done(film)
         };
-        let other =
-            same.iter().copied().filter(|other| *other != index).find(|&other| is_first(other));
+        let other = same.iter().copied().find(|&other| other != index && owns_title(other));
         other.map(|other| found[other].file.clone())
     }
 }
@@ -246,28 +247,25 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
         for (index, one) in found.iter().enumerate() {
             by_name.entry(one.path.file_stem()).or_default().push(index);
         }
-        let mut due = Vec::new();
+        let (mut due, mut refused) = (Vec::new(), Vec::new());
         for index in settled {
             let one = &found[index];
             if shared.taken.contains(&one.file) || shared.ledger.is_done(one) {
                 continue;
             }
             let same = by_name.get(&one.path.file_stem()).map_or(&[][..], Vec::as_slice);
-            let other = shared.other_of_its_name(&found, index, same);
+            match shared.other_of_its_name(&found, index, same) {
+                Some(other) => refused.push((one.clone(), other)),
+                None => due.push(one.clone()),
+            }
             shared.taken.insert(one.file.clone());
-            due.push((one.clone(), other));
         }
         drop(shared);
-        let (refused, due): (Vec<_>, Vec<_>) =
-            due.into_iter().partition(|(_, same)| same.is_some());
-        for (one, same) in refused {
-            let reason = format!(
-                "{} would become the same title: rename one of them",
-                same.unwrap_or_default()
-            );
+        for (one, other) in refused {
+            let reason = format!("{other} would become the same title: rename one of them");
             self.failed(&one, reason, true);
         }
-        due.into_iter().map(|(one, _)| one).collect()
+        due
     }
 
     /// Ingests films from the queue until there are no more senders.
@@ -328,28 +326,21 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
         (self.report)(WatchEvent::Made { file: found.file.clone(), ingested: Box::new(ingested) });
     }
 
-    fn failed(&self, found: &Found, reason: String, is_tried_again: bool) {
+    fn failed(&self, found: &Found, reason: String, will_retry: bool) {
         let is_known = self.shared().ledger.has_reason(found, &reason);
-        let again =
-            is_tried_again.then(|| self.shared().settling.postpone(self.now(), &found.file));
-        self.add(found, None, Some(reason.clone()), is_tried_again);
+        let again = will_retry.then(|| self.shared().settling.postpone(self.now(), &found.file));
+        self.add(found, None, Some(reason.clone()), will_retry);
         if !is_known {
             (self.report)(WatchEvent::Failed { file: found.file.clone(), reason, again });
         }
     }
 
-    fn add(
-        &self,
-        found: &Found,
-        title: Option<String>,
-        reason: Option<String>,
-        is_tried_again: bool,
-    ) {
-        let at = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
+    fn add(&self, found: &Found, title: Option<String>, reason: Option<String>, will_retry: bool) {
+        let unix_seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         let (file, stamp) = (found.file.clone(), found.stamp.clone());
         let mut shared = self.shared();
         let added =
-            shared.ledger.add(FilmResult { file, stamp, title, reason, is_tried_again, at });
+            shared.ledger.add(FilmResult { file, stamp, title, reason, will_retry, unix_seconds });
         shared.taken.remove(&found.file);
         drop(shared);
         self.report_problem(added);

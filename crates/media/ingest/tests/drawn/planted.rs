@@ -1,4 +1,4 @@
-//! The judge finds what it is for: titles with a planted fault of each kind, in the files that players read.
+//! The judge finds planted faults of every kind but refusals, in the files that players read or in what was measured.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -195,7 +195,8 @@ fn wrong_colours_times_and_sizes_are_found() {
         return;
     }
     type Edit = fn(&mut Title);
-    let edits: [(Kind, Edit); 8] = [
+    let edits: [(Kind, Edit); 9] = [
+        (Kind::Channels, |title| title.record.audio[0].channels = 0),
         (Kind::Colour, |title| title.colours[0].matrix = "smpte170m".into()),
         (Kind::Colour, |title| title.colours[1].transfer.clear()),
         (Kind::Time, |title| title.by_dash.seen[0].flashes.truncate(3)),

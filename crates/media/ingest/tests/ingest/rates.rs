@@ -75,30 +75,19 @@ fn rates_of_dash_suffice(title: &Path, record: &Record) {
     let document = roxmltree::Document::parse(&text).expect("XML");
     let buffer = document.root_element().attribute("minBufferTime").expect("a time");
     let buffer: f64 = buffer["PT".len()..buffer.len() - 1].parse().expect("seconds");
-    for one in document.descendants().filter(|one| one.has_tag_name_of_track()) {
-        let file = one.children().find_map(|child| child.text()).expect("a file").trim();
-        let file = match file {
-            "" => one.descendants().filter_map(|child| child.text()).find(|text| text.trim() != ""),
-            file => Some(file),
-        };
+    let is = |one: &roxmltree::Node<'_, '_>, name: &str| one.tag_name().name() == name;
+    let tracks = document.descendants().filter(|one| is(one, "Representation"));
+    let tracks = tracks.filter(|one| one.children().any(|child| is(&child, "SegmentBase")));
+    let tracks: Vec<_> = tracks.collect();
+    assert_eq!(tracks.len(), record.video.len() + record.audio.len());
+    for one in tracks {
+        let file = one.children().find(|child| is(child, "BaseURL")).and_then(|base| base.text());
         let playlist = title.join(file.expect("a file")).with_extension("m3u8");
         let rate: u64 = one.attribute("bandwidth").expect("a rate").parse().expect("a number");
         let segments = segments(&playlist);
         assert!(!waits(&segments, rate as f64 * (1.0 + 1e-5), buffer), "{file:?} waits at {rate}");
         let is_mean = is_near(rate, mean(&playlist));
         assert!(is_mean || waits(&segments, rate as f64 * 0.999, buffer), "{file:?} at {rate}");
-    }
-}
-
-trait Track {
-    fn has_tag_name_of_track(&self) -> bool;
-}
-
-impl Track for roxmltree::Node<'_, '_> {
-    /// Whether it is a representation that is divided into segments.
-    fn has_tag_name_of_track(&self) -> bool {
-        self.tag_name().name() == "Representation"
-            && self.children().any(|child| child.tag_name().name() == "SegmentBase")
     }
 }
 

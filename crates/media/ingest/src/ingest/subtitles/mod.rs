@@ -144,7 +144,7 @@ fn of_stream(
             if kind == TextKind::Unnamed {
                 stream.packets.iter_mut().for_each(|one| matroska::complete(&ingest.film, one));
             }
-            of_packets(kind, &stream)
+            of_packets(kind, &stream, ingest.source.begins_seconds)
         }
     }
 }
@@ -205,10 +205,10 @@ fn of_file(file: &File, path: &Path) -> Result<Document, IngestError> {
 }
 
 /// The subtitles of a stream. The title's clock begins where the file's does.
-fn of_packets(kind: TextKind, stream: &Packets) -> Result<Document, Unread> {
+fn of_packets(kind: TextKind, stream: &Packets, begins_seconds: f64) -> Result<Document, Unread> {
     let times = |packet: &Packet| {
         let ms = |seconds: f64| (seconds.max(0.0) * 1000.0).round() as u64;
-        let start_seconds = packet.start_seconds - stream.begins_seconds;
+        let start_seconds = packet.start_seconds - begins_seconds;
         (ms(start_seconds), ms(start_seconds + packet.seconds))
     };
     let header = || decode(&stream.header);
@@ -269,11 +269,11 @@ mod tests {
     fn stream(header: &str, data: &str) -> Packets {
         let packet =
             Packet { start_seconds: 11.0, seconds: 1.5, data: data.into(), ..Packet::default() };
-        Packets { begins_seconds: 10.0, header: header.into(), packets: vec![packet] }
+        Packets { header: header.into(), packets: vec![packet] }
     }
 
     fn written(kind: TextKind, header: &str, data: &str) -> Option<String> {
-        of_packets(kind, &stream(header, data)).ok().map(|document| document.write())
+        of_packets(kind, &stream(header, data), 10.0).ok().map(|document| document.write())
     }
 
     #[test]

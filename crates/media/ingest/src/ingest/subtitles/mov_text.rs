@@ -3,6 +3,7 @@
 use super::colour::Colour;
 use super::cue::{Cue, Look, Place, Run, push};
 use super::text::{NotUnicode, decode};
+use crate::mp4::child;
 
 /// Bytes of one style: two offsets, a font, a face, a size, a colour.
 const STYLE_BYTES: usize = 12;
@@ -47,19 +48,9 @@ pub(super) fn cue(
 }
 
 /// The styles in the boxes after a text.
-fn styles(mut boxes: &[u8]) -> Vec<Style> {
-    while let Some((head, rest)) = boxes.split_first_chunk::<8>() {
-        let [a, b, c, d, kind @ ..] = *head;
-        let bytes = u32::from_be_bytes([a, b, c, d]) as usize;
-        let Some(content) = bytes.checked_sub(8).and_then(|bytes| rest.get(..bytes)) else { break };
-        if kind == *b"styl" {
-            let table = content.get(2..).unwrap_or(&[]);
-            let records = table.chunks_exact(STYLE_BYTES).take(STYLES_MAX);
-            return records.filter_map(Style::read).collect();
-        }
-        boxes = &rest[content.len()..];
-    }
-    Vec::new()
+fn styles(boxes: &[u8]) -> Vec<Style> {
+    let table = child(boxes, b"styl").and_then(|content| content.get(2..)).unwrap_or(&[]);
+    table.chunks_exact(STYLE_BYTES).take(STYLES_MAX).filter_map(Style::read).collect()
 }
 
 impl Style {

@@ -16,8 +16,6 @@ const ANSWER_BYTES_MAX: usize = 128 << 20;
 /// A stream of subtitles.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
-    /// Where the file's clock begins.
-    pub(super) begins_seconds: f64,
     /// The stream's header: of ASS and WebVTT text, of 3GPP text a description.
     pub(super) header: Vec<u8>,
     pub(super) packets: Vec<Packet>,
@@ -31,7 +29,7 @@ pub(super) struct Packet {
     pub(super) data: Vec<u8>,
     /// Where its data is in the file.
     pub(super) position: Option<u64>,
-    /// Of WebVTT.
+    /// The identifier and the settings of a WebVTT cue; empty for other kinds.
     pub(super) id: Vec<u8>,
     pub(super) settings: Vec<u8>,
 }
@@ -44,7 +42,7 @@ pub(super) fn read(
 ) -> Result<Packets, IngestError> {
     let making = "subtitles";
     let mut arguments: Vec<OsString> = words(&format!(
-        "-hide_banner -v error -of json -show_format -show_streams -show_packets -show_data -select_streams {stream}"
+        "-hide_banner -v error -of json -show_streams -show_packets -show_data -select_streams {stream}"
     ));
     arguments.extend(ingest.source.input());
     let ffprobe = Confined {
@@ -84,13 +82,6 @@ struct Probed {
     streams: Vec<Stream>,
     #[serde(default)]
     packets: Vec<Probe>,
-    #[serde(default)]
-    format: Format,
-}
-
-#[derive(Default, Deserialize)]
-struct Format {
-    start_time: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -121,7 +112,6 @@ impl Probed {
     fn into_packets(self) -> Packets {
         let header = self.streams.first().and_then(|stream| stream.extradata.as_deref());
         Packets {
-            begins_seconds: self.format.start_time.as_deref().and_then(seconds).unwrap_or(0.0),
             header: header.map(bytes_of_dump).unwrap_or_default(),
             packets: self.packets.into_iter().filter_map(Probe::into_packet).collect(),
         }
@@ -173,7 +163,7 @@ mod tests {
         let dump = "\n00000000: 6c69 6e65 3a31 3025 2061 6c69 676e 3a73  line:10% align:s\n00000010: 7461 7274 33                             tart3\n";
         assert_eq!(bytes_of_dump(dump), b"line:10% align:start3");
         assert_eq!(bytes_of_dump("\n"), b"");
-        assert_eq!(bytes_of_dump("garbage: ää\n0: 6\n0"), b"\xaa".get(1..).unwrap_or(b""));
+        assert_eq!(bytes_of_dump("garbage: ää\n0: 6\n0"), b"");
     }
 
     #[test]
@@ -182,9 +172,9 @@ mod tests {
             {"pts_time": "1.500000", "duration_time": "1.000000", "data": "\n00000000: 61       a\n",
              "side_data_list": [{"side_data_type": "WebVTT ID", "data": "\n00000000: 6964    id\n"}, {"side_data_type": "other"}]},
             {"data": "\n00000000: 61       a\n"}],
-            "streams": [{"extradata": "\n00000000: 6865 6164                  head\n"}], "format": {"start_time": "0.5"}}"#;
+            "streams": [{"extradata": "\n00000000: 6865 6164                  head\n"}]}"#;
         let packets = serde_json::from_str::<Probed>(answer).unwrap().into_packets();
-        assert_eq!((packets.begins_seconds, &packets.header[..]), (0.5, &b"head"[..]));
+        assert_eq!(packets.header, b"head");
         let [packet] = &packets.packets[..] else { panic!("one has a time: {packets:?}") };
         assert_eq!((packet.start_seconds, packet.seconds), (1.5, 1.0));
         assert_eq!((&packet.data[..], &packet.id[..]), (&b"a"[..], &b"id"[..]));

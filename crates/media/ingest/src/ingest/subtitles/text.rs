@@ -62,9 +62,13 @@ pub(super) fn reference(text: &str) -> Option<(char, usize)> {
     let letter = match name.strip_prefix('#') {
         Some(number) => {
             let hexadecimal = number.strip_prefix(['x', 'X']);
+            // `parse` alone would take a sign, too.
             let code = match hexadecimal {
-                Some(digits) => u32::from_str_radix(digits, 16),
-                None => number.parse(),
+                Some(digits) if digits.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                    u32::from_str_radix(digits, 16)
+                }
+                None if number.bytes().all(|byte| byte.is_ascii_digit()) => number.parse(),
+                _ => return None,
             };
             code.ok().and_then(char::from_u32)?
         }

@@ -59,8 +59,9 @@ pub(super) fn of(
             "hearing_impaired" => has(&["public.accessibility.transcribes-spoken-dialog"]),
             "forced" if is_dash => has(&["forced-subtitle", "forced_subtitle"]),
             "forced" => has(&["FORCED"]),
-            "dub" if is_dash => has(&["dub"]),
-            _ => true,
+            "dub" => !is_dash || has(&["dub"]),
+            "original" => is_dash || has(&["public.original-content"]),
+            other => panic!("{other} is not judged"),
         };
         if !is_right {
             let marks = &listed.marks;
