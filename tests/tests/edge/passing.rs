@@ -113,7 +113,7 @@ fn what_may_be_kept_again_is_kept_again() {
 fn the_operators_headers_are_added_and_what_the_origin_says_of_copies_stays() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let config = "[edge]\nsilent_seconds = 300.0\n[[http.headers]]\npath = \"*.mp4\"\n\
-        cache_control = \"max-age=9\"\nfields = { X-From = \"the edge\" }\n";
+        cache_control = \"max-age=9\"\ncontent_type = \"video/x-own\"\nfields = { X-From = \"the edge\" }\n";
     let server = launch(&origin, cache.path()).config(config).arguments("--tls off").start();
     let mut viewer = Plain::connect(server.address);
     for (path, said, expected) in [
@@ -127,5 +127,6 @@ fn the_operators_headers_are_added_and_what_the_origin_says_of_copies_stays() {
         let expected = format!("Cache-Control: {expected}\r\n");
         assert!(answer.head.contains(&expected), "{path}: {}", answer.head);
         assert!(answer.head.contains("X-From: the edge\r\n"), "{path}: {}", answer.head);
+        assert!(answer.head.contains("Content-Type: video/x-own\r\n"), "{path}: {}", answer.head);
     }
 }

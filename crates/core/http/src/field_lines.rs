@@ -1,6 +1,7 @@
 //! Header lines that an operator adds to the responses for files. They are checked and written out once, so that a response only copies them.
 
 use crate::Cors;
+use crate::request::is_token_byte;
 use std::fmt;
 
 /// The most bytes of all lines together. Clients accept heads of 8 KiB and more, and this leaves half of that to the server.
@@ -57,7 +58,7 @@ impl FieldLines {
         let (mut names, mut lines) = (Vec::<&str>::new(), Vec::new());
         for (name, value) in fields {
             let is_in = |list: &[&str]| list.iter().any(|other| name.eq_ignore_ascii_case(other));
-            let fault = if !is_field_name(name) {
+            let fault = if !is_token(name) {
                 FieldFault::Name
             } else if is_in(RESERVED) {
                 FieldFault::Reserved
@@ -88,10 +89,9 @@ impl FieldLines {
     }
 }
 
-/// Whether `name` can be the name of a header field: a token (RFC 9110 section 5.6.2).
-pub fn is_field_name(name: &str) -> bool {
-    let is_ok = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_ok)
+/// Whether `text` is a token (RFC 9110 section 5.6.2), such as the name of a header field.
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_token_byte)
 }
 
 /// Visible ASCII with spaces in between.

@@ -40,7 +40,7 @@ pub use body::{BodyDrain, BodyFraming, BodyProgress};
 pub use conditional::file_etag;
 pub use date::HttpDate;
 pub use error::{Refusal, Reject};
-pub use field_lines::{FieldFault, FieldLines, is_field_name};
+pub use field_lines::{FieldFault, FieldLines, is_token};
 pub use fields::Field;
 pub use limits::RequestLimits;
 pub use mime::content_type;

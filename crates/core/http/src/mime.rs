@@ -19,7 +19,7 @@ const TYPES: &[(&str, &str)] = &[
     ("m3u8", "application/vnd.apple.mpegurl"),
     ("mpd", "application/dash+xml"),
     ("m3u", "audio/x-mpegurl"), // Not registered; in common use.
-    // MPEG streams (RFC 3555 section 4): of television, cameras and discs.
+    // MPEG streams from television, cameras and discs (RFC 3555 section 4).
     ("ts", "video/mp2t"),
     ("m2ts", "video/mp2t"),
     ("mts", "video/mp2t"),
@@ -40,7 +40,7 @@ const TYPES: &[(&str, &str)] = &[
     ("qt", "video/quicktime"),
     ("ogv", "video/ogg"),
     ("ogx", "application/ogg"),
-    ("avi", "video/x-msvideo"), // Not registered; in common use, and so are those of the next four.
+    ("avi", "video/x-msvideo"), // Not registered, like the next four; all in common use.
     ("flv", "video/x-flv"),
     ("wmv", "video/x-ms-wmv"),
     ("asf", "video/x-ms-asf"),
@@ -73,7 +73,7 @@ const TYPES: &[(&str, &str)] = &[
     ("amr", "audio/amr"),
     ("awb", "audio/amr-wb"),
     ("au", "audio/basic"),
-    ("wav", "audio/wav"), // Not registered; in common use, and so are the rest.
+    ("wav", "audio/wav"), // Not registered, like the rest of these; all in common use.
     ("wma", "audio/x-ms-wma"),
     ("aif", "audio/aiff"),
     ("aiff", "audio/aiff"),

@@ -2,7 +2,7 @@
 
 use super::{ConfigError, Http, within};
 use crate::path_pattern::{PathPattern, PatternFault};
-use fullbore_http::{Cors, FieldFault, FieldLines};
+use fullbore_http::{Cors, FieldFault, FieldLines, is_token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,8 +67,7 @@ impl Http {
             0..=CORS_HEADERS_MAX,
             "up to 50",
         )?;
-        let is_name =
-            |name: &str| name.len() <= CORS_HEADER_BYTES_MAX && fullbore_http::is_field_name(name);
+        let is_name = |name: &str| name.len() <= CORS_HEADER_BYTES_MAX && is_token(name);
         if let Some(name) = self.cors_headers.iter().find(|name| !is_name(name)) {
             let wanted = "names of headers, such as \"Authorization\"";
             return Err(ConfigError::not_of_kind("http.cors_headers", name, wanted));
@@ -84,18 +83,19 @@ impl Http {
 }
 
 fn is_cache_control(value: &str) -> bool {
-    !value.trim().is_empty() && value.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+    !value.trim().is_empty() && is_printable(value)
 }
 
 /// A type and a subtype (RFC 9110 section 8.3.1), with or without parameters.
 fn is_content_type(value: &str) -> bool {
     let (kind, parameters) = value.split_once(';').unwrap_or((value, ""));
-    let is_token = |text: &str| {
-        let may_be = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        !text.is_empty() && text.bytes().all(may_be)
-    };
-    kind.trim_end().split_once('/').is_some_and(|(kind, form)| is_token(kind) && is_token(form))
-        && parameters.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+    let is_kind = |(kind, subtype)| is_token(kind) && is_token(subtype);
+    kind.trim_end().split_once('/').is_some_and(is_kind) && is_printable(parameters)
+}
+
+/// Visible ASCII and spaces.
+fn is_printable(text: &str) -> bool {
+    text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
 /// The fault of a rule about headers.

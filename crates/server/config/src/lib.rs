@@ -216,7 +216,7 @@ impl From<Disk> for Policy {
 pub struct Http {
     /// `Cache-Control` of files.
     pub cache_control: String,
-    /// Allow pages of other origins to read responses. Files are served without credentials, so this reveals what `curl` could fetch as well.
+    /// Allow pages of other origins to read responses. Files are served without credentials, so this reveals nothing that `curl` could not fetch.
     pub cors: bool,
     /// Request headers that pages of other origins may send, in addition to those that browsers and players usually send.
     pub cors_headers: Vec<String>,
