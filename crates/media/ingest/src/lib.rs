@@ -9,14 +9,15 @@
 //!
 //! Read first: [`ingest::ingest`].
 
+mod captions;
 mod colour;
 mod confined;
 mod ffprobe;
 mod film;
 mod first_frame;
+mod first_frames;
 mod formats;
 mod frame_rate;
-mod hdr10_plus;
 pub mod ingest;
 mod ladder;
 mod language;

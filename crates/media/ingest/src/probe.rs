@@ -357,6 +357,7 @@ impl Stream {
             frame_rate: self.frame_rate(),
             colours: Colours::new(&self.colour_tags(), stored_width, stored_height),
             has_hdr10_plus: false, // only frames say so
+            loses_captions: false, // as above
             dolby_vision: self.side_data_list.iter().find_map(SideData::dolby_vision),
             is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
             late_seconds: self.late_seconds(format.begins_seconds()),

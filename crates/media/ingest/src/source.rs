@@ -59,6 +59,8 @@ pub(crate) struct Video {
     pub(crate) dolby_vision: Option<DolbyVision>,
     /// Whether it has the dynamic metadata of HDR10+ (SMPTE ST 2094-40).
     pub(crate) has_hdr10_plus: bool,
+    /// Whether it has data of captions (CEA-608, CEA-708) and its encoder is known to drop them.
+    pub(crate) loses_captions: bool,
     pub(crate) is_interlaced: bool,
     /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
@@ -148,6 +150,7 @@ impl Video {
             colours: Colours::target(),
             dolby_vision: None,
             has_hdr10_plus: false,
+            loses_captions: false,
             is_interlaced: false,
             late_seconds: 0.0,
             copy_begins_seconds: None,

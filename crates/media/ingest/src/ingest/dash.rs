@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::made::{Made, Picture, Sound, Subtitles};
+use crate::captions::Captions;
 use crate::mp4::{Cicp, Track};
 use crate::role::Role;
 
@@ -51,6 +52,7 @@ fn pictures(made: &Made, folder: &str) -> String {
          subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"{access}\">\n{}",
         colours(all)
     );
+    text.push_str(&captions(&made.captions));
     for (index, one) in all.iter().enumerate() {
         let attributes = format!(
             " width=\"{}\" height=\"{}\" frameRate=\"{}\" sar=\"1:1\"",
@@ -85,6 +87,19 @@ fn colours(all: &[Picture]) -> String {
         format!("<SupplementalProperty schemeIdUri=\"{CICP}{name}\" value=\"{code}\"/>\n")
     };
     codes.map(property).concat()
+}
+
+/// Captions in the picture, of an unknown language (SCTE 214-1 section 7.2).
+fn captions(captions: &Captions) -> String {
+    let described = |standard: &str, values: Vec<String>| match values.join(";") {
+        values if values.is_empty() => String::new(),
+        values => format!(
+            "<Accessibility schemeIdUri=\"urn:scte:dash:cc:{standard}:2015\" value=\"{values}\"/>\n"
+        ),
+    };
+    let channels = captions.channels.iter().map(|channel| format!("CC{channel}=und"));
+    let services = captions.services.iter().map(|service| format!("{service}=lang:und"));
+    described("cea-608", channels.collect()) + &described("cea-708", services.collect())
 }
 
 fn sound(made: &Made, one: &Sound, id: usize, folder: &str) -> String {

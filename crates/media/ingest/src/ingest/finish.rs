@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
 use super::{Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, subtitles};
+use crate::captions::Captions;
 use crate::colour::Colours;
 use crate::role::Role;
 use crate::source::{DolbyVision, Video};
@@ -73,6 +74,9 @@ impl Ingest<'_> {
         limits: &RunLimits<'_>,
     ) -> Result<(), IngestError> {
         subtitles::write(self, version, limits, made)?;
+        if let Some(picture) = made.video.first() {
+            made.captions = Captions::read(&picture.place).attempt("read", &picture.place)?;
+        }
         let stored = match &self.source.video {
             Some(video) if self.options.copy => video.colours.clone(),
             _ => Colours::target(),
@@ -159,6 +163,12 @@ impl Ingest<'_> {
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
         if let Some(video) = &self.source.video {
             notes.extend(colour_notes(video, self.options.copy, self.tools.has_zscale));
+            if video.loses_captions && made.captions.is_empty() {
+                notes.push(
+                    "left out: captions in its picture (CEA-608, CEA-708), which the encoder drops: --video-codec h264 and --copy keep them"
+                        .into(),
+                );
+            }
         }
         for (sound, source) in made.audio.iter().zip(&self.source.audio) {
             let (from, to) = (source.channels, sound.layout.channels());

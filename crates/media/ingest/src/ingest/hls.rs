@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::chapters::CHAPTERS;
 use super::made::{Made, Picture, Sound, Subtitles, beside};
+use crate::captions::Captions;
 use crate::mp4::{Track, VideoRange};
 use crate::role::{Medium, Role};
 
@@ -106,6 +107,7 @@ pub(super) fn master(made: &Made, folder: &str) -> String {
     for (one, may_choose) in made.subtitles.iter().zip(autoselected(&keys.collect::<Vec<_>>())) {
         text.push_str(&subtitles(one, folder, may_choose));
     }
+    text.push_str(&captions(&made.captions));
     text.push('\n');
     for one in &made.video {
         text.push_str(&variant(made, one, folder));
@@ -186,6 +188,20 @@ fn subtitles(one: &Subtitles, folder: &str, may_choose: bool) -> String {
     text
 }
 
+/// Captions in the picture. Their languages are unknown, so players may choose only the first by themselves.
+fn captions(captions: &Captions) -> String {
+    let media = |(index, name): (usize, String)| {
+        let may_choose = yes_or_no(index == 0);
+        format!(
+            "#EXT-X-MEDIA:TYPE=CLOSED-CAPTIONS,GROUP-ID=\"captions\",NAME=\"{name}\",DEFAULT=NO,\
+             AUTOSELECT={may_choose},INSTREAM-ID=\"{name}\"\n"
+        )
+    };
+    let channels = captions.channels.iter().map(|channel| format!("CC{channel}"));
+    let services = captions.services.iter().map(|service| format!("SERVICE{service}"));
+    channels.chain(services).enumerate().map(media).collect()
+}
+
 fn push_language(text: &mut String, language: Option<&str>) {
     if let Some(language) = language {
         let _ = write!(text, ",LANGUAGE=\"{language}\"");
@@ -261,7 +277,9 @@ fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> Strin
     if !made.subtitles.is_empty() {
         text.push_str(",SUBTITLES=\"subtitles\"");
     }
-    let _ = writeln!(text, "\n{folder}/{}", beside(file, "m3u8"));
+    // Without the attribute, players look into the picture, and some offer captions that are not there.
+    let captions = if made.captions.is_empty() { "NONE" } else { "\"captions\"" };
+    let _ = writeln!(text, ",CLOSED-CAPTIONS={captions}\n{folder}/{}", beside(file, "m3u8"));
     text
 }
 

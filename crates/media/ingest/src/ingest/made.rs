@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::captions::Captions;
 use crate::frame_rate::FrameRate;
 use crate::layout::Layout;
 use crate::mp4::Track;
@@ -17,6 +18,8 @@ pub(super) struct Made {
     pub(super) subtitles: Vec<Subtitles>,
     /// Whether there is a file of chapters.
     pub(super) has_chapters: bool,
+    /// In the pictures, the same in every size.
+    pub(super) captions: Captions,
     /// Parts of the source that could not be made, as messages.
     pub(super) left_out: Vec<String>,
 }

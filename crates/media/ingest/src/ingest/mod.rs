@@ -48,9 +48,10 @@ use std::path::{Path, PathBuf};
 use catalog::{Record, TitleName, sha256};
 
 use crate::ffprobe::ProbeError;
+use crate::first_frames::{self, FrameData};
 use crate::probe::probe;
 use crate::source::{Audio, DolbyVision, Source};
-use crate::{film, first_frame, hdr10_plus};
+use crate::{film, first_frame};
 use jobs::Tools;
 use work::Work;
 
@@ -170,13 +171,7 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     if let Some(DolbyVision { profile, is_compatible: false }) = dolby_vision {
         return Err(IngestError::DolbyVisionOnly(profile));
     }
-    // A copy keeps the metadata.
-    let encoded = source.video.as_ref().filter(|_| !options.copy);
-    if let Some(index) = encoded.filter(|video| video.colours.is_hdr()).map(|video| video.index) {
-        let found = hdr10_plus::is_in_first_frame(film, &source, index, &options.bounds, stop);
-        let found = found.map_err(probe_failed)?;
-        source.video.iter_mut().for_each(|video| video.has_hdr10_plus = found);
-    }
+    find_lost_data(&mut source, film, options, stop)?;
     if options.copy {
         check_copied_codec(&source)?;
         find_first_frames(&mut source, film, options, stop)?;
@@ -184,6 +179,27 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     }
     segment_count::check(&source, options)?;
     Ok(source)
+}
+
+/// Looks for metadata in frames that encoding drops, for the notes. A copy keeps it.
+fn find_lost_data(
+    source: &mut Source,
+    film: &File,
+    options: &Options,
+    stop: &Stop,
+) -> Result<(), IngestError> {
+    let Some(video) = source.video.as_ref().filter(|_| !options.copy) else { return Ok(()) };
+    let (index, is_hdr) = (video.index, video.colours.is_hdr());
+    let find = |data| {
+        first_frames::have(data, film, source, index, &options.bounds, stop).map_err(probe_failed)
+    };
+    let has_hdr10_plus = is_hdr && find(FrameData::Hdr10Plus)?;
+    let loses_captions = !options.video_codec.keeps_captions() && find(FrameData::Captions)?;
+    if let Some(video) = &mut source.video {
+        video.has_hdr10_plus = has_hdr10_plus;
+        video.loses_captions = loses_captions;
+    }
+    Ok(())
 }
 
 /// Finds the starts of the streams that are copied.

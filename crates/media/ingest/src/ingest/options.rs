@@ -19,6 +19,14 @@ pub enum VideoCodec {
     Av1,
 }
 
+impl VideoCodec {
+    /// Whether ffmpeg's encoder keeps captions in the picture (CEA-608, CEA-708). libx264 does (`-a53cc`, on by default). libx265,
+    /// SVT-AV1 and libaom drop them in ffmpeg 5.1. Later versions may keep them, so manifests go by the encoded file.
+    pub(crate) fn keeps_captions(self) -> bool {
+        self == Self::H264
+    }
+}
+
 /// The codec for sound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AudioCodec {

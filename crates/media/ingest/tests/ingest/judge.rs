@@ -71,6 +71,8 @@ pub(crate) fn judge(title: &Path, record: &Record) {
         master.variants.iter().partition(|variant| variant.is_i_frame);
     assert_eq!(variants.len(), record.video.len().max(1));
     assert_eq!(pictures.len(), record.video.len());
+    // Each says whether there are captions in its picture.
+    assert!(variants.iter().all(|variant| variant.closed_captions.is_some()), "{variants:?}");
     for variant in &master.variants {
         assert!(variant.codecs.is_some() && variant.average_bandwidth.is_some(), "{variant:?}");
         assert!(variant.bandwidth >= variant.average_bandwidth.unwrap_or(0), "{variant:?}");
@@ -88,7 +90,8 @@ pub(crate) fn judge(title: &Path, record: &Record) {
         master.alternatives.iter().filter(|one| one.media_type == AlternativeMediaType::Audio);
     let defaults = sounds.clone().filter(|one| one.default).count();
     assert_eq!((sounds.count(), defaults), (record.audio.len(), record.audio.len().min(1)));
-    for one in &master.alternatives {
+    let is_in_picture = AlternativeMediaType::ClosedCaptions;
+    for one in master.alternatives.iter().filter(|one| one.media_type != is_in_picture) {
         media(&title.join(one.uri.as_ref().expect("a playlist of its own")));
     }
     dash(title, record);
@@ -151,9 +154,14 @@ fn mediainfo(file: &Path) {
     let text = said(Command::new("mediainfo").arg("--Output=JSON").arg(file));
     assert!(!text.contains("IsTruncated") && !text.contains("ConformanceErrors"), "{text}");
     let told: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let [_, stream] = &told["media"]["track"].as_array().expect("tracks")[..] else {
-        panic!("one stream: {text}")
+    // It lists each channel of captions in the picture as a stream.
+    let is_in_picture = |one: &serde_json::Value| {
+        one["@type"] == "Text"
+            && one["Format"].as_str().is_some_and(|name| name.starts_with("EIA-"))
     };
+    let all = told["media"]["track"].as_array().expect("tracks");
+    let streams: Vec<_> = all.iter().filter(|one| !is_in_picture(one)).collect();
+    let [_, stream] = streams[..] else { panic!("one stream: {text}") };
     if stream["@type"] == "Video" {
         let mut ffprobe = Command::new("ffprobe");
         ffprobe.args(["-v", "error", "-count_packets", "-of", "csv=p=0"]);

@@ -2,6 +2,7 @@
 //!
 //! Sources are made here, a few seconds long and small. Tests that need ffmpeg report loudly if it is missing.
 
+mod captions;
 mod catalog;
 mod chapters;
 mod colours;
