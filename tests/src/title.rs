@@ -69,6 +69,7 @@ fn record(title: &str, version: &str, files: Vec<FileRecord>) -> Record {
         subtitles: Vec::new(),
         poster: None,
         thumbnails: None,
+        burnt_in: None,
         chapters: None,
         files,
         replaced: Vec::new(),

@@ -7,8 +7,8 @@ use crate::say_line;
 use catalog::{FoldersError, NameError, TitleName, check_folders};
 use clap::{Args, ValueEnum, value_parser};
 use ingest::ingest::{
-    AudioCodec, Bounds, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles, Speed,
-    Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
+    AudioCodec, Bounds, BurnIn, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles,
+    Speed, Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
 };
 use ingest::{Ladder, LadderError, is_language};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -74,6 +74,10 @@ pub(crate) struct Ingest {
     /// Subtitle file (SubRip, WebVTT or SubStation Alpha), for a single FILE; can be repeated
     #[arg(long, value_name = "LANG=FILE", value_parser = subtitle)]
     subtitle: Vec<SideSubtitles>,
+    /// Subtitles to burn into the picture, for tracks that are pictures (PGS, VobSub, DVB): the number of the stream or its
+    /// language; with ":forced", only forced ones
+    #[arg(long, value_name = "TRACK", value_parser = burn_in, conflicts_with = "copy")]
+    burn_in: Option<BurnIn>,
     /// Replace the title if it already exists, even if nothing has changed
     #[arg(long)]
     again: bool,
@@ -163,6 +167,11 @@ fn subtitle(text: &str) -> Result<SideSubtitles, BadValue> {
     Ok(SideSubtitles { language: language.to_owned(), path: path.into() })
 }
 
+fn burn_in(text: &str) -> Result<BurnIn, BadValue> {
+    let wanted = "a track of subtitles: its number, such as 3, or its language, such as en; for forced subtitles, add :forced";
+    BurnIn::parse(text).ok_or_else(|| BadValue::new(text, wanted))
+}
+
 impl Ingest {
     /// Ingests the files one by one.
     pub(crate) fn run(self) -> ExitCode {
@@ -242,6 +251,7 @@ impl Ingest {
             copy: self.copy,
             segment_seconds: self.segment_seconds,
             subtitles: self.subtitle.clone(),
+            burn_in: self.burn_in.clone(),
             series: self.series.clone(),
             again: self.again,
             bounds: self.bounds.bounds(),

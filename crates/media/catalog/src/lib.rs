@@ -57,8 +57,8 @@ pub use name::{NameError, TitleName, TitlePath};
 pub use parts::parts;
 pub use place::{REPLACED_KEPT_SECONDS, put_new, put_over, sync};
 pub use record::{
-    AudioRecord, BLOCK_BYTES, FileRecord, RECORD, Record, RecordError, ReplacedRecord,
-    SourceRecord, SubtitleRecord, VideoRecord,
+    AudioRecord, BLOCK_BYTES, BurntInRecord, FileRecord, RECORD, Record, RecordError,
+    ReplacedRecord, SourceRecord, SubtitleRecord, VideoRecord,
 };
 pub use remove::{remove, remove_replaced, remove_version};
 pub use rule::{EXAMPLES, is_manifest, is_playable, is_version, title_of, version_name};

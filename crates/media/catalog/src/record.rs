@@ -63,6 +63,9 @@ pub struct Record {
     /// A JSON file of chapters, in the form of Apple's HLS players, if the source had any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chapters: Option<String>,
+    /// Subtitles in the picture, if they were burnt in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burnt_in: Option<BurntInRecord>,
     /// Every file of the title except this record.
     pub files: Vec<FileRecord>,
     /// Folders of earlier versions. Their files are kept for viewers who are still watching them.
@@ -151,6 +154,19 @@ pub struct SubtitleRecord {
     /// Its purposes, such as `hard-of-hearing` (docs/library.md). Empty for most subtitles, and in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
+}
+
+/// Subtitles that are part of the picture, in every size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BurntInRecord {
+    /// The number of the stream in the source, from 0.
+    pub stream: u32,
+    /// The codec in the source, by ffmpeg's name, such as `hdmv_pgs_subtitle`.
+    pub codec: String,
+    /// BCP 47, if it is known.
+    pub language: Option<String>,
+    /// Whether they are only for speech in a language other than the film's.
+    pub is_forced: bool,
 }
 
 /// A file with its checksums.

@@ -9,6 +9,7 @@
 //!
 //! Read first: [`ingest::ingest`].
 
+mod bitmap_subtitles;
 mod captions;
 mod colour;
 mod confined;

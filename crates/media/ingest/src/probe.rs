@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 
 use serde::Deserialize;
 
+use crate::bitmap_subtitles::BitmapSubtitles;
 use crate::colour::{ColourTags, Colours};
 use crate::confined::Bounds;
 use crate::ffprobe::{ProbeError, ask};
@@ -212,6 +213,8 @@ impl Probed {
             video: None,
             audio: Vec::new(),
             text: Vec::new(),
+            bitmaps: Vec::new(),
+            burnt: None,
             chapters: Vec::new(),
             left_out: Vec::new(),
             lost_sound: None,
@@ -288,6 +291,16 @@ impl Source {
                     let label = stream.label(Medium::Text);
                     self.text.push(Text { index: stream.index, kind, label });
                 }
+                None if BitmapSubtitles::is_codec(&codec) => {
+                    let label = stream.label(Medium::Text);
+                    let canvas = stream.width.zip(stream.height);
+                    self.bitmaps.push(BitmapSubtitles {
+                        index: stream.index,
+                        codec,
+                        label,
+                        canvas,
+                    });
+                }
                 None => self.left_out.push(text_kind::left_out(stream.index, &codec)),
             },
             _ => {} // Data and attachments: nothing to play.
@@ -353,7 +366,7 @@ impl Stream {
             codec: self.codec_name.clone()?,
             width,
             height,
-            stored_pixels: u64::from(stored_width) * u64::from(stored_height),
+            stored: (stored_width, stored_height),
             frame_rate: self.frame_rate(),
             colours: Colours::new(&self.colour_tags(), stored_width, stored_height),
             has_hdr10_plus: false, // only frames say so
@@ -508,11 +521,11 @@ mod tests {
         assert!(source.video.is_none());
         assert_eq!(source.audio[0].label.language.as_deref(), Some("de"));
         assert_eq!(source.text.len(), 1);
+        let [bitmaps] = &source.bitmaps[..] else { panic!("{:?}", source.bitmaps) };
         assert_eq!(
-            source.left_out,
-            [
-                "subtitle stream 2 (hdmv_pgs_subtitle: pictures, not text; convert them to text by OCR and add the file with --subtitle)"
-            ]
+            bitmaps.left_out(),
+            "subtitle stream 2 (hdmv_pgs_subtitle: pictures, not text; burn them in with --burn-in 2, or convert them to text by OCR and \
+             add the file with --subtitle)"
         );
     }
 

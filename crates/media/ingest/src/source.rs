@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 
+use crate::bitmap_subtitles::BitmapSubtitles;
 use crate::colour::Colours;
 use crate::formats::{self, ReadAhead};
 use crate::frame_rate::FrameRate;
@@ -25,6 +26,10 @@ pub(crate) struct Source {
     pub(crate) video: Option<Video>,
     pub(crate) audio: Vec<Audio>,
     pub(crate) text: Vec<Text>,
+    /// Subtitles that are pictures.
+    pub(crate) bitmaps: Vec<BitmapSubtitles>,
+    /// The one of them that is burnt into the picture.
+    pub(crate) burnt: Option<Burnt>,
     /// At most [`crate::probe::CHAPTERS_MAX`], in the source's order.
     pub(crate) chapters: Vec<Chapter>,
     /// Parts that are not carried over, as messages.
@@ -52,8 +57,8 @@ pub(crate) struct Video {
     /// The display size: upright, with square pixels.
     pub(crate) width: u32,
     pub(crate) height: u32,
-    /// The number of stored pixels, which determines the cost of decoding.
-    pub(crate) stored_pixels: u64,
+    /// The stored size, before pixels become square and the picture upright.
+    pub(crate) stored: (u32, u32),
     pub(crate) frame_rate: FrameRate,
     pub(crate) colours: Colours,
     pub(crate) dolby_vision: Option<DolbyVision>,
@@ -68,6 +73,16 @@ pub(crate) struct Video {
     /// shown.
     pub(crate) copy_begins_seconds: Option<f64>,
     pub(crate) seconds: Option<f64>,
+}
+
+/// Subtitles that are burnt into the picture.
+#[derive(Clone, Debug)]
+pub(crate) struct Burnt {
+    pub(crate) stream: BitmapSubtitles,
+    /// Whether to pick only the pictures that are marked as forced.
+    pub(crate) picks_forced: bool,
+    /// Whether only forced subtitles are shown: these, or all of a track of forced ones.
+    pub(crate) is_forced_only: bool,
 }
 
 /// Metadata of Dolby Vision, from the configuration record.
@@ -145,7 +160,7 @@ impl Video {
             codec: "h264".into(),
             width,
             height,
-            stored_pixels: u64::from(width) * u64::from(height),
+            stored: (width, height),
             frame_rate: FrameRate { frames: 30, seconds: 1 },
             colours: Colours::target(),
             dolby_vision: None,

@@ -15,8 +15,6 @@ pub(crate) enum TextKind {
 
 /// Stands for a codec that ffprobe does not name.
 pub(crate) const UNNAMED: &str = "unknown";
-/// Subtitles that are pictures: from Blu-ray discs (PGS), DVDs (VobSub), broadcasts (DVB) and DivX files (XSUB).
-const BITMAP_CODECS: [&str; 4] = ["hdmv_pgs_subtitle", "dvd_subtitle", "dvb_subtitle", "xsub"];
 
 impl TextKind {
     /// The form of a codec, by ffprobe's name.
@@ -35,10 +33,7 @@ impl TextKind {
 
 /// A note about a stream of subtitles that is left out: why, and what to do.
 pub(crate) fn left_out(stream: u32, codec: &str) -> String {
-    let (why, how) = if BITMAP_CODECS.contains(&codec) {
-        ("pictures, not text", "convert them to text by OCR")
-    } else {
-        ("ingest does not read this kind", "convert them to SubRip")
-    };
-    format!("subtitle stream {stream} ({codec}: {why}; {how} and add the file with --subtitle)")
+    format!(
+        "subtitle stream {stream} ({codec}: ingest does not read this kind; convert them to SubRip and add the file with --subtitle)"
+    )
 }

@@ -96,6 +96,7 @@ impl Source {
             subtitles: Vec::new(),
             poster: None,
             thumbnails: None,
+            burnt_in: None,
             chapters: None,
             files: vec![self.record.clone(), hls?, dash?],
             series: None,

@@ -6,7 +6,7 @@
 //! starts and ends differ, at the start and again at each jump.
 //!
 //! So every run uses every picture and every sound of the title: those that it does not make go to a second output, which is discarded.
-//! Then all runs see the same packets in the same order, and move them equally.
+//! Then all runs see the same packets in the same order, and move them equally. That includes subtitles that are burnt in.
 //!
 //! Sound is decoded for the second output, pictures are not. ffmpeg 5.1 computes the end of a copied packet from its stream's header, which
 //! has no frame size for AC-3, and so a run that copied the sound moved the rest by a frame more at each jump (measured: 64 ms) than a run
@@ -28,9 +28,11 @@ pub(super) fn followed(source: &Source) -> Vec<OsString> {
     if source.clock == Clock::Steady || streams.len() < 2 {
         return Vec::new();
     }
+    let burnt = source.burnt.iter().map(|one| one.stream.index);
+    let streams: Vec<_> = streams.into_iter().chain(burnt).collect();
     let maps: String = streams.iter().map(|stream| format!("-map 0:{stream} ")).collect();
     // Unlike the null format, framecrc accepts timestamps that go back, as they may at a jump.
-    words(&format!("{maps} -c:v copy -c:a pcm_s16le -f framecrc file:/dev/null"))
+    words(&format!("{maps} -c:v copy -c:a pcm_s16le -c:s copy -f framecrc file:/dev/null"))
 }
 
 /// Where the clock may jump, the sound before a jump may last some milliseconds longer than the picture before it. Usually only gaps and

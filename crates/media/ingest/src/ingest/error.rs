@@ -55,6 +55,25 @@ pub enum IngestError {
         /// The actual playing time.
         has_seconds: f64,
     },
+    /// No track fits the request to burn subtitles in.
+    #[error(
+        "nothing fits --burn-in {wanted}: its subtitles that are pictures are {found}; choose one by its number or language, or leave \
+         --burn-in out (players show text without it)"
+    )]
+    NothingToBurnIn {
+        /// The request.
+        wanted: String,
+        /// The tracks that there are.
+        found: String,
+    },
+    /// Nothing says which pictures of a track are forced.
+    #[error(
+        "subtitles {0} don't mark single pictures as forced: leave \":forced\" out of --burn-in"
+    )]
+    NoForcedPictures(String),
+    /// `--copy` of a picture with subtitles burnt in.
+    #[error("subtitles can only be burnt into a picture that is encoded: leave --copy out")]
+    CannotCopyBurnt,
     /// Its index would be longer than the format allows.
     #[error(fmt = write_too_many_segments)]
     TooManySegments {

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use catalog::{
-    AudioRecord, FileRecord, Record, SourceRecord, SubtitleRecord, TitleName, VideoRecord, sha256,
-    version_name,
+    AudioRecord, BurntInRecord, FileRecord, Record, SourceRecord, SubtitleRecord, TitleName,
+    VideoRecord, sha256, version_name,
 };
 
 use super::error::{Attempt, IngestError};
@@ -14,10 +14,11 @@ use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
 use super::{Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, subtitles};
+use crate::bitmap_subtitles::BitmapSubtitles;
 use crate::captions::Captions;
 use crate::colour::Colours;
 use crate::role::Role;
-use crate::source::{DolbyVision, Video};
+use crate::source::{Burnt, DolbyVision, Video};
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
@@ -150,6 +151,7 @@ impl Ingest<'_> {
             subtitles: subtitle_records(made, folder),
             poster: picture(pictures::POSTER),
             thumbnails: picture(pictures::THUMBNAILS),
+            burnt_in: self.source.burnt.as_ref().map(burnt_in),
             chapters: made.has_chapters.then(|| format!("{folder}/{}", chapters::CHAPTERS)),
             files,
             replaced: Vec::new(),
@@ -159,7 +161,10 @@ impl Ingest<'_> {
 
     /// Notes on changes that ingest made without being asked, and on omissions.
     fn notes(&self, made: &Made, complaint: Option<String>) -> Vec<String> {
-        let left_out = self.source.left_out.iter().chain(&made.left_out);
+        let burnt = self.source.burnt.as_ref().map(|one| one.stream.index);
+        let bitmaps = self.source.bitmaps.iter().filter(|one| Some(one.index) != burnt);
+        let bitmaps: Vec<_> = bitmaps.map(BitmapSubtitles::left_out).collect();
+        let left_out = self.source.left_out.iter().chain(&bitmaps).chain(&made.left_out);
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
         if let Some(video) = &self.source.video {
             notes.extend(colour_notes(video, self.options.copy, self.tools.has_zscale));
@@ -263,6 +268,15 @@ fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
         segments: one.track.segments.len(),
     };
     made.audio.iter().map(record).collect()
+}
+
+fn burnt_in(burnt: &Burnt) -> BurntInRecord {
+    BurntInRecord {
+        stream: burnt.stream.index,
+        codec: burnt.stream.codec.clone(),
+        language: burnt.stream.label.language.clone(),
+        is_forced: burnt.is_forced_only,
+    }
 }
 
 fn words_of(roles: &[Role]) -> Vec<String> {

@@ -6,14 +6,14 @@
 
 use std::ffi::OsString;
 
-use super::clock;
 use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
 use super::segment_count;
+use super::{burn_in, clock};
 use crate::colour::TARGET_TAGS;
 use crate::frame_rate::FrameRate;
 use crate::ladder::Rung;
 use crate::layout::{Layout, is_discrete};
-use crate::source::{Audio, Clock, Label, Source, Video};
+use crate::source::{Audio, Burnt, Clock, Label, Source, Video};
 
 /// One file to make.
 #[derive(Clone, Debug)]
@@ -52,32 +52,36 @@ pub(super) struct Tools {
 pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
         let mut job = audio_job(index + 1, audio, source.clock, options);
-        job.arguments.splice(0..0, input(source, audio.index));
+        job.arguments.splice(0..0, input(source, &format!("0:{}", audio.index)));
         job
     });
     let video = source.video.iter().flat_map(|video| {
-        let mut jobs = video_jobs(video, options, tools);
+        let burnt = source.burnt.as_ref();
+        let mut jobs = video_jobs(video, burnt, options, tools);
         for job in &mut jobs {
-            job.arguments.splice(0..0, input(source, video.index));
+            let map = burnt.map_or_else(|| format!("0:{}", video.index), |_| "[out]".into());
+            let before = burnt.map(burn_in::decoding).unwrap_or_default();
+            job.arguments.splice(0..0, before.into_iter().chain(input(source, &map)));
         }
         jobs
     });
     audio.chain(video).collect()
 }
 
-fn input(source: &Source, stream: u32) -> Vec<OsString> {
+/// The arguments for reading the source and taking the stream or the filters' output `map` of it.
+fn input(source: &Source, map: &str) -> Vec<OsString> {
     let mut arguments = source.input();
     arguments.extend(clock::followed(source));
-    arguments.extend(words(&format!("-map 0:{stream} -map_metadata -1 -map_chapters -1")));
+    arguments.extend(words(&format!("-map {map} -map_metadata -1 -map_chapters -1")));
     arguments
 }
 
-fn video_jobs(video: &Video, options: &Options, tools: Tools) -> Vec<Job> {
+fn video_jobs(video: &Video, burnt: Option<&Burnt>, options: &Options, tools: Tools) -> Vec<Job> {
     if options.copy {
         return vec![copied_video(video, options)];
     }
     let rungs = options.ladder.rungs_for(video.width.min(video.height));
-    rungs.iter().map(|rung| encoded_video(video, rung, options, tools)).collect()
+    rungs.iter().map(|rung| encoded_video(video, burnt, rung, options, tools)).collect()
 }
 
 fn copied_video(video: &Video, options: &Options) -> Job {
@@ -102,11 +106,24 @@ fn copied_video(video: &Video, options: &Options) -> Job {
     }
 }
 
-fn encoded_video(video: &Video, rung: &Rung, options: &Options, tools: Tools) -> Job {
+fn encoded_video(
+    video: &Video,
+    burnt: Option<&Burnt>,
+    rung: &Rung,
+    options: &Options,
+    tools: Tools,
+) -> Job {
     let (width, height) = size(video, rung.height);
     let kbps = kbps(rung.kbps, video.frame_rate, options.video_codec);
-    let mut arguments = words("-vf");
-    arguments.push(filters(video, width, height, tools).into());
+    let stored_pixels = f64::from(video.stored.0) * f64::from(video.stored.1);
+    let film = filters(video, width, height, tools);
+    let mut arguments = match burnt {
+        None => vec!["-vf".into(), film.into()],
+        Some(burnt) => {
+            let graph = burn_in::graph(video, &film, burnt, (width, height));
+            vec!["-filter_complex".into(), graph.into()]
+        }
+    };
     arguments.extend(encoder(kbps, video.frame_rate, options, tools));
     arguments.extend(words(TARGET_TAGS));
     arguments.extend(output("+frag_keyframe"));
@@ -117,7 +134,7 @@ fn encoded_video(video: &Video, rung: &Rung, options: &Options, tools: Tools) ->
         arguments,
         says_seconds: video.seconds,
         // Decoding a pixel costs a fraction of encoding one.
-        weight: f64::from(width) * f64::from(height) + video.stored_pixels as f64 * 0.2,
+        weight: f64::from(width) * f64::from(height) + stored_pixels * 0.2,
         bits_per_second: Some(u64::from(kbps) * 1000),
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! Read first: [`ingest`], then `jobs.rs`, which decides what is encoded and how.
 
+mod burn_in;
 mod chapters;
 mod clock;
 mod dash;
@@ -31,6 +32,7 @@ mod track_name;
 mod work;
 
 pub use crate::confined::{Bound, Bounds, lacking};
+pub use burn_in::{BurnIn, BurnInTrack};
 pub(crate) use error::Attempt;
 pub use error::IngestError;
 pub(crate) use ffmpeg::{Run, RunLimits};
@@ -170,6 +172,12 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     let dolby_vision = source.video.as_ref().and_then(|video| video.dolby_vision);
     if let Some(DolbyVision { profile, is_compatible: false }) = dolby_vision {
         return Err(IngestError::DolbyVisionOnly(profile));
+    }
+    if let Some(wanted) = &options.burn_in {
+        if options.copy {
+            return Err(IngestError::CannotCopyBurnt);
+        }
+        source.burnt = Some(wanted.choose(&source)?);
     }
     find_lost_data(&mut source, film, options, stop)?;
     if options.copy {

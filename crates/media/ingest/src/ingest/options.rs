@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use catalog::TitleName;
 
+use super::burn_in::BurnIn;
 use crate::confined::Bounds;
 use crate::ladder::Ladder;
 
@@ -89,6 +90,8 @@ pub struct Options {
     pub segment_seconds: f64,
     /// Subtitles in addition to those in the file.
     pub subtitles: Vec<SideSubtitles>,
+    /// Subtitles that are pictures, to be burnt into every size.
+    pub burn_in: Option<BurnIn>,
     /// The series that the title belongs to.
     pub series: Option<TitleName>,
     /// Replace the title if it already exists, even from the same file with the same options.
@@ -109,6 +112,7 @@ impl Default for Options {
             // Long enough for an efficient encoder, short enough to change the rung before a buffer runs dry.
             segment_seconds: 4.0,
             subtitles: Vec::new(),
+            burn_in: None,
             series: None,
             again: false,
             bounds: Bounds::default(),

@@ -2,6 +2,7 @@
 //!
 //! Sources are made here, a few seconds long and small. Tests that need ffmpeg report loudly if it is missing.
 
+mod burn_in;
 mod captions;
 mod catalog;
 mod chapters;
