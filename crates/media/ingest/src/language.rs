@@ -73,6 +73,17 @@ pub(crate) fn name(tag: &str) -> String {
     }
 }
 
+/// The three letters that a tag from [`bcp47`] has in the header of an MP4 track (ISO/IEC 14496-12 section 8.4.2.3), which has no room for
+/// more; `und` for the few tags that have none.
+pub(crate) fn three_letters(tag: &str) -> &str {
+    let primary = tag.split('-').next().unwrap_or(tag);
+    match LANGUAGES.iter().find(|one| one.two == primary) {
+        Some(known) => known.terminological,
+        None if primary.len() == 3 => primary,
+        None => UNKNOWN,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,6 +142,19 @@ mod tests {
         assert_eq!(both, 20, "ISO 639-2 has 20 languages with two codes");
         for (old, new) in REPLACED {
             assert_eq!((bcp47(old).as_deref(), twos.contains(&new)), (Some(new), true));
+        }
+    }
+
+    #[test]
+    fn a_track_header_gets_three_letters() {
+        for (tag, expected) in [
+            ("de", "deu"),
+            ("pt-BR", "por"),
+            ("gsw", "gsw"),
+            ("zh-Hant-TW", "zho"),
+            ("german", UNKNOWN),
+        ] {
+            assert_eq!(three_letters(tag), expected, "{tag}");
         }
     }
 

@@ -12,6 +12,7 @@ use super::{burn_in, clock};
 use crate::colour::TARGET_TAGS;
 use crate::frame_rate::FrameRate;
 use crate::ladder::Rung;
+use crate::language::three_letters;
 use crate::layout::{Layout, is_discrete};
 use crate::source::{Audio, Burnt, Clock, Label, Source, Video};
 
@@ -258,6 +259,9 @@ fn audio_job(number: usize, audio: &Audio, clock: Clock, options: &Options) -> J
     let start = if is_copied { copied_start(audio.copy_begins_seconds) } else { "" };
     arguments.extend(output(start));
     let language = audio.label.language.as_deref().unwrap_or("und");
+    // For readers of the file alone: players take the language from the manifests.
+    let letters = three_letters(language);
+    arguments.extend(words(&format!("-metadata:s:a:0 language={letters}")));
     Job {
         file: format!("audio-{number}-{language}.mp4"),
         making: format!("audio {number} ({language}){}", if is_copied { ", copied" } else { "" }),
