@@ -202,6 +202,7 @@ impl Film {
         film.draw_decoy(random);
         film.draw_lateness(random);
         film.draw_cut(random);
+        film.draw_rarities();
         film.options.copy &= film
             .picture
             .as_ref()
@@ -223,6 +224,27 @@ impl Film {
         let takes = ["mkv", "mp4", "mov"].contains(&self.container.extension);
         if takes && self.picture.is_some() && random.one_in(8) {
             self.decoy = *random.pick(&[Decoy::Still, Decoy::Angle]);
+        }
+    }
+
+    /// What would be too rare among a hundred films. Its random numbers are its own, so that other films stay as their seeds made them.
+    fn draw_rarities(&mut self) {
+        let random = &mut Random::new(!self.seed);
+        let Some(picture) = self.picture.as_mut() else { return };
+        if picture.codec == "hevc" && picture.wide.is_none() && random.one_in(2) {
+            picture.wide = Some(*random.pick(&["smpte2084", "arib-std-b67"]));
+        }
+        let begins_elsewhere = picture.late_seconds > 0.0 || matches!(self.cut, Cut::Trimmed(_));
+        self.options.copy |= begins_elsewhere && random.one_in(2);
+        let is_broadcast = self.container.muxer.starts_with("mpegts") && self.cut == Cut::Whole;
+        let is_early = picture.early_seconds == 0.0 && picture.late_seconds == 0.0;
+        if is_broadcast && is_early && random.one_in(6) {
+            // Later than ffmpeg looks for streams by default, which is 5 s.
+            self.seconds = 12.0;
+            self.events = events(self.seconds, random);
+            for sound in &mut self.sounds {
+                (sound.late_seconds, sound.early_seconds) = (random.seconds(5.5, 7.0), 0.0);
+            }
         }
     }
 

@@ -97,8 +97,10 @@ fn turned(film: &Film, degrees: u32, file: &Path, folder: &Path) -> Result<PathB
 fn encode(film: &Film, part: Part, stem: &str, folder: &Path) -> Result<PathBuf, String> {
     let file = folder.join(format!("{stem}.{}", film.container.extension));
     let mut arguments = Vec::new();
-    for graph in graphs(film, part) {
-        arguments.extend(["-f".into(), "lavfi".into(), "-i".into(), graph]);
+    for (late, graph) in graphs(film, part) {
+        // ffmpeg lets every input begin at 0, so what begins late is moved there.
+        arguments.extend(words(&format!("-itsoffset {late:.3} -f lavfi -i")));
+        arguments.push(graph);
     }
     for (index, text) in film.texts.iter().enumerate() {
         let script = format!("text-{index}.{}", extension(text.codec));
@@ -135,14 +137,19 @@ fn write(folder: &Path, file: &str, text: &str) -> Result<(), String> {
     fs::write(folder.join(file), text).map_err(|error| error.to_string())
 }
 
-/// ffmpeg's sources: the picture, the decoy behind it, the sounds.
-fn graphs(film: &Film, part: Part) -> Vec<String> {
-    let picture = film.picture.iter().map(|picture| picture_graph(film, picture, part));
+/// ffmpeg's sources, each with the time at which it begins in this part: the picture, the decoy behind it, the sounds.
+fn graphs(film: &Film, part: Part) -> Vec<(f64, String)> {
+    let late = |seconds: f64| if part.from == 0.0 { seconds } else { 0.0 };
+    let picture = film.picture.iter();
+    let picture = picture.map(|one| (late(one.late_seconds), picture_graph(film, one, part)));
     let angle = (film.decoy == Decoy::Angle).then(|| {
-        format!("color=red:size=160x90:rate=25:duration={:.3},format=yuv420p", film.seconds)
+        let seconds = film.seconds;
+        let graph = format!("color=red:size=160x90:rate=25:duration={seconds:.3},format=yuv420p");
+        (0.0, graph)
     });
     let sounds = film.sounds.iter().enumerate();
-    let sounds = sounds.map(|(index, sound)| sound_graph(film, index, sound, part));
+    let sounds = sounds
+        .map(|(index, sound)| (late(sound.late_seconds), sound_graph(film, index, sound, part)));
     picture.chain(angle).chain(sounds).collect()
 }
 
@@ -311,7 +318,8 @@ fn labels(film: &Film, folder: &Path) -> Result<Vec<String>, String> {
 
 fn extension(codec: &str) -> &'static str {
     match codec {
-        "ass" => "ass",
+        // ffmpeg reads `< b && c >` in SubRip as a tag, and would write no such text into MP4.
+        "ass" | "mov_text" => "ass",
         "webvtt" => "vtt",
         _ => "srt",
     }
@@ -365,7 +373,7 @@ fn subtitles(text: &Text) -> String {
             ),
         };
     }
-    if extension(text.codec) == "ass" {
+    if text.codec == "ass" {
         // A drawing is no text, and a line of no length is never shown.
         all.push_str(
             "Dialogue: 0,0:00:02.00,0:00:03.00,Default,,0,0,0,,{\\p1}m 0 0 l 100 0 100 100{\\p0}\n",

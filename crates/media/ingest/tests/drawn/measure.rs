@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::draw::EVENT_SECONDS;
 use crate::tool::{ffmpeg, words};
 
 /// Sound is measured in pieces of this length.
@@ -164,9 +165,9 @@ fn heard(pieces: &[Values]) -> Heard {
     }
 }
 
-/// Where flashes begin: after a frame without one.
+/// Where flashes begin: after a frame without one. A flash of the first frame may have begun earlier, in what was cut off, so it has no time.
 fn flashes(frames: &[Values], is_bright: impl Fn(&Values) -> bool) -> Vec<f64> {
-    let mut was_bright = false;
+    let mut was_bright = true;
     let mut all = Vec::new();
     for frame in frames {
         let bright = is_bright(frame);
@@ -178,18 +179,43 @@ fn flashes(frames: &[Values], is_bright: impl Fn(&Values) -> bool) -> Vec<f64> {
     all
 }
 
-/// Where beeps begin. One that is silent for a moment only does not begin again.
+/// Where beeps begin. One that is silent for a moment only does not begin again. If the first is less than half as long as it was made, it is
+/// what was left of a beep when the film was cut, and its beginning says nothing.
 fn beeps(pieces: &[Values], is_loud: impl Fn(&Values) -> bool) -> Vec<f64> {
     const PAUSE_SECONDS: f64 = 0.15;
-    let mut all = Vec::new();
-    let mut last_loud = f64::NEG_INFINITY;
+    let mut all: Vec<(f64, f64)> = Vec::new();
     for piece in pieces.iter().filter(|piece| is_loud(piece)) {
-        if (piece.0 - last_loud).abs() > PAUSE_SECONDS {
-            all.push(piece.0);
+        match all.last_mut() {
+            Some((_, end)) if (piece.0 - *end).abs() <= PAUSE_SECONDS => *end = piece.0,
+            _ => all.push((piece.0, piece.0)),
         }
-        last_loud = piece.0;
     }
-    all
+    let is_rest = all.first().is_some_and(|(from, to)| to - from < EVENT_SECONDS / 2.0);
+    all.into_iter().skip(usize::from(is_rest)).map(|(from, _)| from).collect()
+}
+
+/// Red, green and blue of other primaries as those of BT.709, by ffmpeg's name of the primaries.
+pub(crate) fn with_bt709_primaries(rgb: [f64; 3], primaries: &str) -> [f64; 3] {
+    // From the chromaticities in ITU-T H.273 table 2, all with the white point D65.
+    let rows = match primaries {
+        "smpte170m" => [
+            [0.939_542, 0.050_181, 0.010_277],
+            [0.017_772, 0.965_793, 0.016_435],
+            [-0.001_622, -0.004_370, 1.005_991],
+        ],
+        "bt470bg" => [[1.044_043, -0.044_043, 0.0], [0.0, 1.0, 0.0], [0.0, 0.011_793, 0.988_207]],
+        _ => return rgb,
+    };
+    // The curve of BT.709, which BT.601 shares.
+    let linear = rgb.map(|value| match value / 255.0 {
+        dark if dark < 0.081 => dark / 4.5,
+        value => ((value + 0.099) / 1.099).powf(1.0 / 0.45),
+    });
+    rows.map(|row| {
+        let light: f64 = row.iter().zip(linear).map(|(part, light)| part * light).sum();
+        let light = light.clamp(0.0, 1.0);
+        255.0 * if light < 0.018 { light * 4.5 } else { 1.099 * light.powf(0.45) - 0.099 }
+    })
 }
 
 /// `patch` as red, green and blue, with the constants of a matrix.

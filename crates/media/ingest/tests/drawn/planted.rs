@@ -1,4 +1,5 @@
-//! The judge finds planted faults of every kind but refusals, in the files that players read or in what was measured.
+//! The judge finds planted faults of every kind, in the files that players read or in what was measured, and the first hundred draws have
+//! films in which each kind would show.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,9 @@ use tempfile::TempDir;
 use crate::containers::CONTAINERS;
 use crate::draw::{Asked, Cue, Cut, Decoy, Film, Picture, Sound, Text};
 use crate::judge::{Kind, judge};
-use crate::play::{Played, made};
+use crate::make::make;
+use crate::play::{Outcome, Played, made, made_of};
+use crate::source::{Source, examine};
 use crate::title::{Title, listed};
 
 /// A film with everything that can go wrong in a title.
@@ -64,7 +67,7 @@ fn film() -> Film {
         }],
         cut: Cut::Whole,
         has_odd_tags: false,
-        has_chapters: false,
+        has_chapters: true,
         options: Asked { copy: false, keeps_channels: false, opus: false, hevc: false },
     }
 }
@@ -80,7 +83,11 @@ fn played() -> &'static (TempDir, Played) {
 
 /// The faults of `title`, as text, with their kinds.
 fn faults(title: &Title) -> Vec<(Kind, String)> {
-    let all = judge(&film(), &played().1.source, title);
+    faults_of(&played().1.source, title)
+}
+
+fn faults_of(source: &Source, title: &Title) -> Vec<(Kind, String)> {
+    let all = judge(&film(), source, title);
     all.into_iter().map(|fault| (fault.kind, fault.what)).collect()
 }
 
@@ -152,6 +159,9 @@ fn a_missing_sound_a_wrong_language_and_a_lost_role_are_found() {
         (hls, "FORCED=YES", "FORCED=NO", Kind::Role),
         (hls, "describes-video", "describes-nothing", Kind::Role),
         (dash, "value=\"description\"", "value=\"alternate\"", Kind::Role),
+        (hls, "CHANNELS=\"2\"", "CHANNELS=\"6\"", Kind::Channels),
+        (dash, "ChannelConfiguration\" value=\"2\"", "Channels\" value=\"6\"", Kind::Channels),
+        (hls, "com.apple.hls.chapters", "com.example.chapters", Kind::Chapter),
     ] {
         finds(kind, &changed(false, |folder, _| replace(folder.join(file), old, new)));
     }
@@ -168,12 +178,85 @@ fn text_that_is_not_escaped_or_comes_late_is_found() {
         ("Hello", "Hello\n\n"),
         ("there", "--> there"),
         ("01.0", "01.2"),
+        ("--> 00:01.8", "--> 00:01.0"),
     ] {
         let text = changed(false, |folder, title| {
             replace(folder.join(&title.record.subtitles[0].file), old, new);
         });
         finds(Kind::Text, &text);
     }
+}
+
+#[test]
+fn a_lost_chapter_and_a_segment_without_length_are_found() {
+    if !crate::ffmpeg_is_here() {
+        return;
+    }
+    let lost = changed(false, |folder, title| {
+        let file = title.record.chapters.as_deref().expect("chapters");
+        replace(folder.join(file), "Two & more", "One");
+    });
+    finds(Kind::Chapter, &lost);
+    let short = changed(false, |folder, title| {
+        let file = folder.join(&title.record.video[0].playlist);
+        replace(file, "#EXTINF:2.000000,", "#EXTINF:0.040000,");
+    });
+    finds(Kind::Segment, &short);
+}
+
+#[test]
+fn a_film_that_is_refused_is_found() {
+    if !crate::ffmpeg_is_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let film = film();
+    let file = make(&film, folder.path()).expect("an ordinary film");
+    let source = examine(&film, &file).expect("an ordinary film");
+    let bytes = fs::read(&file).expect("a film");
+    fs::write(&file, &bytes[..bytes.len() / 2]).expect("written");
+    let Err(Outcome::Wrong(found)) = made_of(&film, source, &file, folder.path()) else {
+        panic!("half a film became a title");
+    };
+    assert_eq!(found[0].kind, Kind::Refused);
+}
+
+#[test]
+fn a_high_dynamic_range_that_is_not_declared_is_found() {
+    if !crate::ffmpeg_is_here() {
+        return;
+    }
+    let (_, Played { source, title }) = played();
+    let (mut source, mut title) = (source.clone(), title.clone());
+    source.picture.as_mut().expect("a picture").wide = Some("smpte2084");
+    title.colours.iter_mut().for_each(|one| one.transfer = "smpte2084".into());
+    title.hls.pictures.iter_mut().for_each(|one| one.range = Some("PQ".into()));
+    title.hls.key_frame_ranges.iter_mut().for_each(|one| *one = Some("PQ".into()));
+    title.dash.pictures.iter_mut().for_each(|one| one.cicp = Some([9, 16, 9]));
+    assert_eq!(faults_of(&source, &title), []);
+    let edits: [fn(&mut Title); 4] = [
+        |title| title.hls.pictures[1].range = None,
+        |title| title.hls.key_frame_ranges[0] = Some("SDR".into()),
+        |title| title.dash.pictures[0].cicp = Some([9, 18, 9]),
+        |title| title.colours[0].transfer = "bt709".into(),
+    ];
+    for edit in edits {
+        let mut title = title.clone();
+        edit(&mut title);
+        let found = faults_of(&source, &title);
+        assert!(found.iter().any(|fault| fault.0 == Kind::Colour), "{found:?}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_left_out_without_a_word_is_found() {
+    if !crate::ffmpeg_is_here() {
+        return;
+    }
+    let (_, Played { source, title }) = played();
+    let mut source = source.clone();
+    source.left_out.push(9);
+    finds(Kind::Missing, &faults_of(&source, title));
 }
 
 #[test]
@@ -195,8 +278,12 @@ fn wrong_colours_times_and_sizes_are_found() {
         return;
     }
     type Edit = fn(&mut Title);
-    let edits: [(Kind, Edit); 9] = [
+    let edits: [(Kind, Edit); 12] = [
         (Kind::Channels, |title| title.record.audio[0].channels = 0),
+        (Kind::Language, |title| title.sound_headers[0].1 = "und".into()),
+        (Kind::Missing, |title| title.record.video.clear()),
+        // A still instead of the film.
+        (Kind::Time, |title| title.by_hls.seen[0].flashes.clear()),
         (Kind::Colour, |title| title.colours[0].matrix = "smpte170m".into()),
         (Kind::Colour, |title| title.colours[1].transfer.clear()),
         (Kind::Time, |title| title.by_dash.seen[0].flashes.truncate(3)),
@@ -220,4 +307,61 @@ fn an_ordinary_title_has_no_faults() {
     }
     let faults = faults(&played().1.title);
     assert!(faults.is_empty(), "{faults:?}");
+}
+
+/// A film in which a kind of fault would show, by what ingest once did wrong.
+type Shows = (&'static str, fn(&Film) -> bool);
+
+const SHOWS: [Shows; 19] = [
+    ("sync: streams that begin late", |film| {
+        film.picture.as_ref().is_some_and(|one| one.late_seconds > 0.0)
+            || film.sounds.iter().any(|one| one.late_seconds > 0.0)
+    }),
+    ("sync: recordings without their beginning", |film| matches!(film.cut, Cut::Headless(_))),
+    ("sync: a clock that jumps", |film| matches!(film.cut, Cut::Joined(..))),
+    ("refused: timestamps that don't begin at 0", |film| film.start_seconds > 1.0),
+    ("refused: a line that outlasts the film", |film| {
+        let lasts = |cue: &Cue| cue.start + cue.seconds > film.seconds + 1.5;
+        film.texts.iter().any(|one| one.cues.iter().any(lasts))
+    }),
+    ("pause: copies of late pictures and of trimmed films", |film| {
+        let is_late = film.picture.as_ref().is_some_and(|one| one.late_seconds > 0.0);
+        film.options.copy && (is_late || matches!(film.cut, Cut::Trimmed(_)))
+    }),
+    ("text: subtitles of each form", |film| !film.texts.is_empty()),
+    ("text: drawings and lines of no length", |film| {
+        film.texts.iter().any(|one| one.codec == "ass")
+    }),
+    ("colour: untagged pictures", |film| {
+        film.picture.as_ref().is_some_and(|one| one.colour.is_none())
+    }),
+    ("colour: RGB", |film| film.picture.as_ref().is_some_and(|one| one.codec == "h264rgb")),
+    ("colour: a high dynamic range", |film| {
+        film.picture.as_ref().is_some_and(|one| one.wide.is_some())
+    }),
+    ("missing: a still in front", |film| film.decoy == Decoy::Still),
+    ("missing: sound that begins late in a recording", |film| {
+        film.sounds.iter().any(|one| one.late_seconds > 5.0)
+    }),
+    ("role", |film| film.sounds.iter().any(|one| one.role.is_some())),
+    ("role: forced captions", |film| film.texts.iter().any(|one| one.role == Some("forced"))),
+    ("language: two letters", |film| film.sounds.iter().any(|one| one.language == Some("tam"))),
+    ("channels: arrangements that a codec lacks", |film| {
+        let is_odd = |layout: &str| ["2.1", "quad", "quad(side)", "4.0"].contains(&layout);
+        film.options.keeps_channels && film.sounds.iter().any(|one| is_odd(one.layout))
+    }),
+    ("shape and rate", |film| {
+        film.picture.as_ref().is_some_and(|one| one.rotation > 0 || one.pixel != "1/1")
+    }),
+    ("chapter", |film| film.has_chapters && film.container.has_roles),
+];
+
+#[test]
+fn a_hundred_draws_have_films_in_which_each_kind_of_fault_shows() {
+    let films: Vec<_> = (1..=100).map(Film::draw).collect();
+    for (what, shows) in SHOWS {
+        let seeds: Vec<_> = films.iter().filter(|film| shows(film)).map(|film| film.seed).collect();
+        assert!(!seeds.is_empty(), "{what}: no film of the first hundred");
+        println!("{what}: {} films, seeds {:?}", seeds.len(), &seeds[..seeds.len().min(8)]);
+    }
 }

@@ -1,6 +1,7 @@
 //! Makes a film, ingests it, and judges the title.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use catalog::TitleName;
 use fullbore_ingest::ingest::{
@@ -46,10 +47,15 @@ fn options(film: &Film) -> Options {
 pub(crate) fn play(film: &Film) -> Outcome {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let outcome = match made(film, folder.path()) {
-        Ok(played) => match judge(film, &played.source, &played.title) {
-            faults if faults.is_empty() => Outcome::Right,
-            faults => Outcome::Wrong(faults),
-        },
+        Ok(played) => {
+            if let Some(library) = std::env::var_os("FULLBORE_DRAW_LIBRARY") {
+                keep(&played, &PathBuf::from(library));
+            }
+            match judge(film, &played.source, &played.title) {
+                faults if faults.is_empty() => Outcome::Right,
+                faults => Outcome::Wrong(faults),
+            }
+        }
         Err(outcome) => outcome,
     };
     if let (Some(keep), false) =
@@ -57,24 +63,56 @@ pub(crate) fn play(film: &Film) -> Outcome {
     {
         let place = PathBuf::from(keep).join(film.seed.to_string());
         let from = folder.keep();
-        let _ = std::process::Command::new("mv").arg("-T").arg(from).arg(place).status();
+        let _ = Command::new("mv").arg("-T").arg(from).arg(place).status();
     }
     outcome
+}
+
+/// Copies the title into `library`, and writes next to it when it flashes and beeps and the colour of its patch, for web/tests/drawn.mjs.
+fn keep(played: &Played, library: &Path) {
+    let Played { source, title } = played;
+    let name = &title.record.title;
+    let place = library.join(name);
+    let copied = Command::new("cp").arg("-rT").arg(&title.folder).arg(&place).status();
+    assert!(copied.expect("cp").success(), "the title can be copied to {}", place.display());
+    let sound = title.record.audio.iter().position(|one| one.is_default);
+    // Sounds of a title are in the order of the source.
+    let sound = sound.and_then(|index| source.sounds.get(index));
+    let picture = source.picture.as_ref();
+    let expected = serde_json::json!({
+        "flashes": picture.map(|one| &one.seen.flashes),
+        "patch": picture.filter(|one| one.wide.is_none()).map(|one| one.patch),
+        "beeps": sound.map(|one| &one.heard.beeps),
+    });
+    let file = library.with_extension("expected").join(format!("{name}.json"));
+    let folder = file.parent().expect("it was joined");
+    std::fs::create_dir_all(folder).expect("a folder");
+    std::fs::write(file, expected.to_string()).expect("written");
 }
 
 /// Makes the film and its title in `folder`.
 pub(crate) fn made(film: &Film, folder: &Path) -> Result<Played, Outcome> {
     let file = make(film, folder).map_err(Outcome::NotMade)?;
     let source = examine(film, &file).map_err(Outcome::NotMade)?;
+    made_of(film, source, &file, folder)
+}
+
+/// Makes the title of `film` from `file`, which has `source`.
+pub(crate) fn made_of(
+    film: &Film,
+    source: Source,
+    file: &Path,
+    folder: &Path,
+) -> Result<Played, Outcome> {
     let refused = |what: String| Outcome::Wrong(vec![Fault { kind: Kind::Refused, what }]);
-    let ingested = ingested(film, &file, &folder.join("library"))
+    let ingested = ingested(film, file, &folder.join("library"))
         .map_err(|error| refused(error.to_string()))?;
     let title = read(&ingested.folder, &ingested.record, &ingested.notes).map_err(refused)?;
     Ok(Played { source, title })
 }
 
 fn ingested(film: &Film, file: &Path, library: &Path) -> Result<Ingested, IngestError> {
-    let name = TitleName::new("drawn").expect("a name");
+    let name = TitleName::new(&format!("drawn-{}", film.seed)).expect("a name");
     let ask = |options: &Options| ingest(file, library, &name, options, &Stop::default(), |_| {});
     let options = options(film);
     match ask(&options) {

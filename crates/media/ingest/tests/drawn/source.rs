@@ -18,6 +18,8 @@ pub(crate) struct Source {
     pub(crate) texts: Vec<SourceText>,
     /// Indexes of streams that a title does not carry over, so that it must name them.
     pub(crate) left_out: Vec<u64>,
+    /// Chapters with a title, on the clock of [`Seen`].
+    pub(crate) chapters: Vec<SourceChapter>,
     /// Whether the clock jumps, so that distances across the jump are a matter of taste.
     pub(crate) is_joined: bool,
 }
@@ -27,6 +29,8 @@ pub(crate) struct SourcePicture {
     pub(crate) seen: Seen,
     /// Red, green and blue.
     pub(crate) patch: [u8; 3],
+    /// Of the patch, by ffmpeg's name; empty if the file doesn't say.
+    pub(crate) primaries: String,
     /// The transfer of a high dynamic range.
     pub(crate) wide: Option<&'static str>,
     /// Width over height, as it is shown.
@@ -44,6 +48,8 @@ pub(crate) struct SourceSound {
     pub(crate) codec: String,
     pub(crate) channels: u32,
     pub(crate) language: Option<String>,
+    /// By ISO 639-2, as the header of an MP4 file has it.
+    pub(crate) three_letters: String,
     pub(crate) roles: Vec<&'static str>,
 }
 
@@ -61,6 +67,18 @@ pub(crate) struct SourceCue {
     pub(crate) text: &'static str,
 }
 
+#[derive(Clone, Debug)]
+pub(crate) struct SourceChapter {
+    pub(crate) start: f64,
+    pub(crate) title: String,
+}
+
+/// Scripts and containers round the times of cues.
+const CUE_SECONDS: f64 = 0.03;
+
+/// A flash and a beep that are closer than this belong to one event.
+pub(crate) const PAIR_SECONDS: f64 = 0.35;
+
 /// ffmpeg's names of the roles that matter to viewers.
 const ROLES: [&str; 6] =
     ["comment", "visual_impaired", "hearing_impaired", "forced", "dub", "original"];
@@ -69,7 +87,7 @@ const ROLES: [&str; 6] =
 pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
     let probed = ffprobe(file, "-show_streams -show_packets -select_streams s")?;
     let packets = probed["packets"].as_array().cloned().unwrap_or_default();
-    let probed = ffprobe(file, "-show_streams")?;
+    let probed = ffprobe(file, "-show_streams -show_chapters")?;
     let streams = probed["streams"].as_array().cloned().unwrap_or_default();
     let of_kind = |kind: &str| {
         streams.iter().filter(move |one| one["codec_type"] == *kind).collect::<Vec<_>>()
@@ -103,6 +121,7 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
                 channels: stream["channels"].as_u64().unwrap_or(channels(drawn.layout).into())
                     as u32,
                 language: language(stream),
+                three_letters: three_letters(stream),
                 roles: roles(stream),
             })
             .collect(),
@@ -114,6 +133,7 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
                 text_of(stream, &drawn.cues, &packets, moved)
             })
             .collect(),
+        chapters: chapters(&probed),
         picture,
         left_out: pictures
             .iter()
@@ -127,17 +147,37 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
     Ok(source)
 }
 
-/// Subtitles of the file: the drawn cues that it has, at the times of its packets.
+fn chapters(probed: &Value) -> Vec<SourceChapter> {
+    let all = probed["chapters"].as_array().into_iter().flatten();
+    let chapter = |one: &Value| {
+        Some(SourceChapter {
+            start: one["start_time"].as_str()?.parse().ok()?,
+            title: one["tags"]["title"].as_str()?.to_owned(),
+        })
+    };
+    all.filter_map(chapter).collect()
+}
+
+/// Subtitles of the file: the drawn cues that it has, at the times of its packets. Containers and copies move subtitles by other times than
+/// pictures, so the shift is the one by which most drawn cues have a packet, and among those the nearest to the picture's, `moved`.
 fn text_of(stream: &Value, drawn: &[Cue], packets: &[Value], moved: f64) -> SourceText {
     let of_stream = packets.iter().filter(|packet| packet["stream_index"] == stream["index"]);
-    let starts: Vec<f64> =
-        of_stream.filter_map(|packet| packet["pts_time"].as_str()?.parse().ok()).collect();
+    let time = |packet: &Value| packet["pts_time"].as_str()?.parse::<f64>().ok();
+    // MP4 has an empty sample, of a length alone, where nothing is shown.
+    let has_text = |packet: &&Value| packet["size"].as_str() != Some("2");
+    let starts: Vec<f64> = of_stream.filter(has_text).filter_map(time).collect();
+    let near = |cue: &Cue, shift: f64| {
+        starts.iter().copied().find(|start| (start - cue.start - shift).abs() < CUE_SECONDS)
+    };
+    let count = |shift: f64| drawn.iter().filter(|cue| near(cue, shift).is_some()).count();
+    let shifts = drawn.iter().flat_map(|cue| starts.iter().map(move |start| start - cue.start));
+    let shift = shifts.max_by(|a, b| {
+        let nearness = |shift: f64| -(shift - moved).abs();
+        count(*a).cmp(&count(*b)).then(nearness(*a).total_cmp(&nearness(*b)))
+    });
     let cues = drawn.iter().filter_map(|cue| {
-        let wanted = cue.start + moved;
-        let distance = |start: &f64| (start - wanted).abs();
-        let near = starts.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b)))?;
-        let text = LINES[cue.line].text;
-        (distance(&near) < 0.1).then_some(SourceCue { start: near, text })
+        let start = near(cue, shift?)?;
+        Some(SourceCue { start, text: LINES[cue.line].text })
     });
     SourceText { language: language(stream), roles: roles(stream), cues: cues.collect() }
 }
@@ -164,6 +204,7 @@ fn picture_of(film: &Film, stream: &Value, seen: Seen) -> SourcePicture {
     SourcePicture {
         seen,
         patch: drawn.patch,
+        primaries: stream["color_primaries"].as_str().unwrap_or_default().to_owned(),
         wide: drawn.wide,
         shape: if is_turned { 1.0 / stored } else { stored },
         rate: is_regular.then_some(rate),
@@ -195,6 +236,22 @@ fn language(stream: &Value) -> Option<String> {
     Some(short.to_owned())
 }
 
+/// The terminological code, where there are two: only what is drawn.
+fn three_letters(stream: &Value) -> String {
+    let tag = stream["tags"]["language"].as_str().unwrap_or("und");
+    let letters = match tag {
+        "ger" => "deu",
+        "fre" => "fra",
+        "may" => "msa",
+        "baq" => "eus",
+        "mac" => "mkd",
+        "chi" => "zho",
+        "slo" => "slk",
+        other => other,
+    };
+    letters.to_owned()
+}
+
 fn roles(stream: &Value) -> Vec<&'static str> {
     ROLES.into_iter().filter(|role| stream["disposition"][*role] == 1).collect()
 }
@@ -207,9 +264,18 @@ fn check(film: &Film, source: &Source) -> Result<(), String> {
             return Err(format!("too few flashes: {:?}", picture.seen));
         }
     }
+    let anchor = match (&source.picture, source.sounds.first()) {
+        (Some(picture), _) => &picture.seen.flashes,
+        (None, Some(first)) => &first.heard.beeps,
+        (None, None) => return Err("it has neither a picture nor a sound".into()),
+    };
     for (index, sound) in source.sounds.iter().enumerate() {
-        if sound.heard.beeps.is_empty() {
-            return Err(format!("sound {index} does not beep"));
+        let beeps = &sound.heard.beeps;
+        let is_pair = |beep: &f64| anchor.iter().any(|flash| (beep - flash).abs() < PAIR_SECONDS);
+        if !beeps.iter().any(is_pair) {
+            return Err(format!(
+                "its sync cannot be checked: sound {index} beeps at {beeps:.3?}, and it flashes at {anchor:.3?}"
+            ));
         }
     }
     Ok(())

@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use catalog::Record;
-use m3u8_rs::{AlternativeMedia, AlternativeMediaType, MediaPlaylist, Playlist};
+use m3u8_rs::{
+    AlternativeMedia, AlternativeMediaType, MasterPlaylist, MediaPlaylist, Playlist,
+    SessionDataField, VariantStream,
+};
 
 use crate::measure::{Heard, Input, Seen, bits, input, measure};
 use crate::tool::ffprobe;
@@ -15,6 +18,10 @@ pub(crate) struct Listing {
     pub(crate) pictures: Vec<ListedPicture>,
     pub(crate) sounds: Vec<Listed>,
     pub(crate) texts: Vec<Listed>,
+    /// VIDEO-RANGE of each playlist of key frames.
+    pub(crate) key_frame_ranges: Vec<Option<String>>,
+    /// A JSON file of chapters.
+    pub(crate) chapters: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -24,6 +31,8 @@ pub(crate) struct ListedPicture {
     pub(crate) average_bandwidth: Option<u64>,
     /// VIDEO-RANGE.
     pub(crate) range: Option<String>,
+    /// Primaries, transfer and matrix, as DASH numbers them (ISO/IEC 23091-2).
+    pub(crate) cicp: Option<[u32; 3]>,
 }
 
 /// A sound or subtitles.
@@ -35,6 +44,8 @@ pub(crate) struct Listed {
     pub(crate) language: Option<String>,
     pub(crate) is_default: bool,
     pub(crate) is_autoselected: bool,
+    /// CHANNELS, or the value of AudioChannelConfiguration.
+    pub(crate) channels: Option<String>,
     /// FORCED, CHARACTERISTICS, or the values of Role and Accessibility.
     pub(crate) marks: Vec<String>,
 }
@@ -51,6 +62,10 @@ pub(crate) struct Title {
     pub(crate) by_dash: Decoded,
     /// In the order of the record.
     pub(crate) colours: Vec<Colours>,
+    /// Channels and languages of the sounds' files, in the order of the record.
+    pub(crate) sound_headers: Vec<(u64, String)>,
+    /// Start and title of each chapter, from the file that the playlist names.
+    pub(crate) chapters: Vec<(f64, String)>,
     /// Contents of the subtitles' files, in the order of the record.
     pub(crate) words: Vec<String>,
     /// Files whose edit list begins with a pause, which browsers leave out.
@@ -91,8 +106,15 @@ pub(crate) fn listed(folder: &Path, record: &Record, notes: &[String]) -> Result
         .subtitles
         .iter()
         .map(|one| fs::read_to_string(folder.join(&one.file)).map_err(|error| error.to_string()));
+    let hls = hls(&folder.join(&record.hls))?;
     Ok(Title {
-        hls: hls(&folder.join(&record.hls))?,
+        chapters: hls.chapters.as_deref().map_or(Ok(Vec::new()), chapters)?,
+        sound_headers: record
+            .audio
+            .iter()
+            .map(|one| sound_header(&folder.join(&one.file)))
+            .collect::<Result<_, _>>()?,
+        hls,
         dash: dash(&folder.join(&record.dash))?,
         by_hls: Decoded::default(),
         by_dash: Decoded::default(),
@@ -170,6 +192,7 @@ fn hls(file: &Path) -> Result<Listing, String> {
         language: one.language.clone(),
         is_default: one.default,
         is_autoselected: one.autoselect,
+        channels: one.channels.clone(),
         marks: one
             .forced
             .then(|| "FORCED".to_owned())
@@ -181,16 +204,48 @@ fn hls(file: &Path) -> Result<Listing, String> {
         file: folder.join(&one.uri),
         bandwidth: one.bandwidth,
         average_bandwidth: one.average_bandwidth,
-        range: one
-            .other_attributes
-            .as_ref()
-            .and_then(|all| Some(all.get("VIDEO-RANGE")?.to_string())),
+        range: range(one),
+        cicp: None,
     });
     Ok(Listing {
+        key_frame_ranges: master.variants.iter().filter(|one| one.is_i_frame).map(range).collect(),
+        chapters: chapters_file(&master).map(|file| folder.join(file)),
         pictures: pictures.collect(),
         sounds: of(AlternativeMediaType::Audio).map(listed).collect(),
         texts: of(AlternativeMediaType::Subtitles).map(listed).collect(),
     })
+}
+
+fn range(one: &VariantStream) -> Option<String> {
+    Some(one.other_attributes.as_ref()?.get("VIDEO-RANGE")?.to_string())
+}
+
+/// The session data that Apple's players read.
+fn chapters_file(master: &MasterPlaylist) -> Option<&str> {
+    let mut all = master.session_data.iter();
+    match &all.find(|one| one.data_id == "com.apple.hls.chapters")?.field {
+        SessionDataField::Uri(file) => Some(file),
+        SessionDataField::Value(_) => None,
+    }
+}
+
+/// Start and title of each chapter that has one.
+fn chapters(file: &Path) -> Result<Vec<(f64, String)>, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let all: Vec<serde_json::Value> =
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let chapter = |one: &serde_json::Value| {
+        let title = one["titles"][0]["title"].as_str()?.to_owned();
+        Some((one["start-time"].as_f64()?, title))
+    };
+    Ok(all.iter().filter_map(chapter).collect())
+}
+
+fn sound_header(file: &Path) -> Result<(u64, String), String> {
+    let probed = ffprobe(file, "-show_streams")?;
+    let stream = &probed["streams"][0];
+    let language = stream["tags"]["language"].as_str().unwrap_or("und").to_owned();
+    Ok((stream["channels"].as_u64().unwrap_or(0), language))
 }
 
 fn dash(file: &Path) -> Result<Listing, String> {
@@ -206,6 +261,19 @@ fn dash(file: &Path) -> Result<Listing, String> {
             .chain(children("Accessibility"))
             .filter_map(|node| node.attribute("value"))
             .collect();
+        let property = |name: &str| {
+            let mut all = children("SupplementalProperty");
+            let one = all
+                .find(|node| node.attribute("schemeIdUri").is_some_and(|id| id.ends_with(name)))?;
+            one.attribute("value")?.parse().ok()
+        };
+        let cicp = || {
+            Some([
+                property(":ColourPrimaries")?,
+                property(":TransferCharacteristics")?,
+                property(":MatrixCoefficients")?,
+            ])
+        };
         for one in children("Representation") {
             let base = one.children().find(|node| node.has_tag_name((MPD, "BaseURL")));
             let file = folder.join(base.and_then(|node| node.text()).unwrap_or_default());
@@ -221,6 +289,11 @@ fn dash(file: &Path) -> Result<Listing, String> {
                 language: set.attribute("lang").map(str::to_owned),
                 is_default: marks.contains(&"main"),
                 is_autoselected: true,
+                channels: one
+                    .children()
+                    .find(|node| node.has_tag_name((MPD, "AudioChannelConfiguration")))
+                    .and_then(|node| node.attribute("value"))
+                    .map(str::to_owned),
                 marks: marks.iter().map(|mark| (*mark).to_owned()).collect(),
             };
             match kind {
@@ -229,6 +302,7 @@ fn dash(file: &Path) -> Result<Listing, String> {
                     bandwidth,
                     average_bandwidth: None,
                     range: None,
+                    cicp: cicp(),
                 }),
                 "audio" => listing.sounds.push(listed()),
                 "text" => listing.texts.push(listed()),

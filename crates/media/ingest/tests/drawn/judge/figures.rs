@@ -4,9 +4,10 @@ use super::{Faults, Kind};
 use crate::draw::Film;
 use crate::peak::{mean, peak};
 use crate::source::Source;
-use crate::title::Title;
+use crate::title::{Title, media};
 
 const SHAPE_PART: f64 = 0.04;
+const SEGMENT_SECONDS: f32 = 0.1;
 
 pub(super) fn shape(source: &Source, title: &Title, faults: &mut Faults) {
     let Some(picture) = &source.picture else { return };
@@ -33,6 +34,47 @@ pub(super) fn channels(film: &Film, source: &Source, title: &Title, faults: &mut
         if record.channels < least && !is_named {
             let (has, had) = (record.channels, sound.channels);
             faults.add(Kind::Channels, format!("{has} channels of {had} ({})", sound.codec));
+        }
+    }
+}
+
+/// Both manifests have the channels that the files have.
+pub(super) fn declared_channels(title: &Title, faults: &mut Faults) {
+    for (protocol, listing) in [("HLS", &title.hls), ("DASH", &title.dash)] {
+        for (index, (listed, (has, _))) in
+            listing.sounds.iter().zip(&title.sound_headers).enumerate()
+        {
+            let says = listed.channels.as_deref().unwrap_or_default();
+            // CHANNELS may have more after a slash (RFC 8216 section 4.3.4.1).
+            let number = says.split('/').next().and_then(|number| number.parse().ok());
+            let number = if protocol == "DASH" { number.and_then(channels_of) } else { number };
+            if number != Some(*has) {
+                faults.add(
+                    Kind::Channels,
+                    format!("{protocol}: sound {index} says {says:?} and has {has} channels"),
+                );
+            }
+        }
+    }
+}
+
+/// The channels of an arrangement by its number (ISO/IEC 23091-3 table 1).
+fn channels_of(arrangement: u64) -> Option<u64> {
+    const ALL: [u64; 20] = [1, 2, 3, 4, 5, 6, 8, 2, 3, 4, 7, 8, 24, 8, 12, 10, 12, 14, 12, 14];
+    let index = usize::try_from(arrangement).ok()?.checked_sub(1)?;
+    ALL.get(index).copied()
+}
+
+/// Players stall at segments without a frame, so none is that short, but that of a whole track.
+pub(super) fn segments(title: &Title, faults: &mut Faults) {
+    let pictures = title.hls.pictures.iter().map(|one| &one.file);
+    for file in pictures.chain(title.hls.sounds.iter().map(|one| &one.file)) {
+        let Ok(playlist) = media(file) else { continue };
+        let all = playlist.segments.iter().map(|one| one.duration);
+        let least = all.fold(f32::MAX, f32::min);
+        if playlist.segments.len() > 1 && least < SEGMENT_SECONDS {
+            let name = file.file_name().unwrap_or_default().display();
+            faults.add(Kind::Segment, format!("{name} has a segment of {least:.3} s"));
         }
     }
 }

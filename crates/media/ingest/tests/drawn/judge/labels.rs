@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Faults, Kind};
-use crate::source::Source;
+use crate::source::{Source, SourceSound};
 use crate::title::{Listed, Listing, Title};
 
 pub(super) fn counts(
@@ -68,6 +68,23 @@ pub(super) fn of(
             faults
                 .add(Kind::Role, format!("{protocol}: {what} is {role}, but marked as {marks:?}"));
         }
+    }
+}
+
+/// The file of a sound has the same language as the manifests, for readers of the file alone. `at` counts the title's sounds.
+pub(super) fn header(
+    sound: &SourceSound,
+    title: &Title,
+    (index, at): (usize, usize),
+    faults: &mut Faults,
+) {
+    let Some((_, says)) = title.sound_headers.get(at) else { return };
+    if *says != sound.three_letters {
+        let wanted = &sound.three_letters;
+        faults.add(
+            Kind::Language,
+            format!("the file of sound {index} says {says} instead of {wanted}"),
+        );
     }
 }
 

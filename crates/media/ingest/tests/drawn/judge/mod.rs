@@ -2,6 +2,7 @@
 //!
 //! Sounds are found by the pitch of their beeps, so that a language on the wrong sound is noticed.
 
+mod chapters;
 mod colours;
 mod figures;
 mod labels;
@@ -34,6 +35,8 @@ pub(crate) enum Kind {
     Rate,
     Channels,
     Bandwidth,
+    Segment,
+    Chapter,
 }
 
 /// Something wrong with a title.
@@ -82,6 +85,7 @@ pub(crate) fn judge(film: &Film, source: &Source, title: &Title) -> Vec<Fault> {
                     &decoded.heard[at],
                     &mut faults,
                 );
+                labels::header(sound, title, (index, at), &mut faults);
                 if let Some(listed) = listing.sounds.get(at) {
                     labels::of(
                         protocol,
@@ -112,9 +116,12 @@ pub(crate) fn judge(film: &Film, source: &Source, title: &Title) -> Vec<Fault> {
         faults.add(Kind::Pause, format!("{file} begins with an empty edit of {seconds:.3} s"));
     }
     labels::left_out(source, title, &mut faults);
-    colours::of(source, title, &mut faults);
+    colours::of(film, source, title, &mut faults);
     figures::shape(source, title, &mut faults);
     figures::channels(film, source, title, &mut faults);
+    figures::declared_channels(title, &mut faults);
     figures::bandwidth(title, &mut faults);
+    figures::segments(title, &mut faults);
+    chapters::of(source, title, &mut faults);
     faults.0
 }

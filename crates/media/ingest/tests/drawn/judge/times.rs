@@ -2,15 +2,13 @@
 
 use super::{Faults, Kind};
 use crate::measure::{Heard, Seen};
-use crate::source::{Source, SourceSound};
+use crate::source::{PAIR_SECONDS, Source, SourceSound};
 use crate::title::{Decoded, Title};
 
 /// How much further apart than in the source a flash and a beep may be: what viewers notice (ITU-R BT.1359) is more.
 const SYNC_SECONDS: f64 = 0.04;
 const DURATION_SECONDS: f64 = 0.15;
 const HERTZ_PART: f64 = 0.12;
-/// A pair of flash and beep.
-const PAIR_SECONDS: f64 = 0.35;
 
 /// The title's sounds that beep like this one.
 pub(super) fn found(sound: &SourceSound, decoded: &Decoded) -> Vec<usize> {
@@ -90,7 +88,10 @@ pub(super) fn sync(
             }
         }
         moved.sort_by(f64::total_cmp);
-        let Some(median) = moved.get(moved.len() / 2) else { continue };
+        let Some(median) = moved.get(moved.len() / 2) else {
+            faults.add(Kind::Sync, format!("{protocol}: sound {index} was not compared"));
+            continue;
+        };
         let frame = source.picture.as_ref().map_or(0.0, |picture| picture.frame_seconds / 2.0);
         let most =
             moved.iter().copied().fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
