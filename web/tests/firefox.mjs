@@ -51,14 +51,15 @@ export class Firefox {
   /** The addresses that the pages have requested. */
   requests = [];
 
-  static async launch() {
+  /** Preferences are in addition to ours; `early` runs in each page before its own scripts. */
+  static async launch(preferences = {}, early = null) {
     const firefox = new Firefox();
-    await within("Firefox", firefox.#launch());
+    await within("Firefox", firefox.#launch(preferences, early));
     return firefox;
   }
 
-  async #launch() {
-    const lines = Object.entries(PREFERENCES).map(([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});\n`);
+  async #launch(preferences, early) {
+    const lines = Object.entries({ ...PREFERENCES, ...preferences }).map(([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});\n`);
     writeFileSync(join(this.#profile, "user.js"), lines.join(""));
     const args = ["--headless", "--no-remote", "--profile", this.#profile, "--remote-debugging-port", "0"];
     this.#process = spawn(PROGRAM, args, { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, HOME: this.#profile } });
@@ -75,6 +76,7 @@ export class Firefox {
     this.#socket.on("message", (data) => this.#hear(JSON.parse(data)));
     await this.#ask("session.new", { capabilities: { alwaysMatch: { acceptInsecureCerts: true } } });
     await this.#ask("session.subscribe", { events: ["log.entryAdded", "network.beforeRequestSent"] });
+    if (early) await this.#ask("script.addPreloadScript", { functionDeclaration: String(early) });
     ({ context: this.#context } = await this.#ask("browsingContext.create", { type: "tab" }));
     await this.#ask("browsingContext.setViewport", { context: this.#context, viewport: { width: 1280, height: 800 } });
   }
