@@ -7,8 +7,8 @@ use crate::say_line;
 use catalog::{FoldersError, NameError, TitleName, check_folders};
 use clap::{Args, ValueEnum, value_parser};
 use ingest::ingest::{
-    AudioCodec, Bounds, BurnIn, Channels, IngestError, Ingested, Options, Outcome, SideSubtitles,
-    Speed, Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
+    AudioCodec, Bounds, BurnIn, Channels, HdrCodec, IngestError, Ingested, Options, Outcome,
+    SideSubtitles, Speed, Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
 };
 use ingest::{Ladder, LadderError, is_language};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -28,6 +28,7 @@ use watching::WatchArgs;
     fullbore ingest film.mp4 --library /srv/video --subtitle en=film.en.srt --subtitle de=film.de.srt\n  \
     fullbore ingest film.mp4 --library /srv/video --copy\n  \
     fullbore ingest *.mov --library /srv/video --video-codec hevc --speed best\n  \
+    fullbore ingest film.mkv --library /srv/video --hdr\n  \
     fullbore ingest film.mkv --library /disk0 --library /disk1\n  \
     fullbore ingest --watch /srv/incoming --library /srv/video\n\n\
     A ladder file says which sizes are made (heights of the shorter side; kbps for H.264 at up to 30 frames a second):\n  \
@@ -56,6 +57,12 @@ pub(crate) struct Ingest {
     /// Video codec
     #[arg(long, value_enum, default_value_t = VideoArg::H264)]
     video_codec: VideoArg,
+    /// Keep high dynamic range (PQ, HLG), too: make all sizes again in 10 bits, next to those in standard range
+    #[arg(long, conflicts_with_all = ["copy", "burn_in"])]
+    hdr: bool,
+    /// Video codec of the sizes that --hdr adds
+    #[arg(long, value_enum, default_value_t = HdrArg::Hevc, requires = "hdr")]
+    hdr_codec: HdrArg,
     /// Audio codec
     #[arg(long, value_enum, default_value_t = AudioArg::Aac)]
     audio_codec: AudioArg,
@@ -124,6 +131,14 @@ enum VideoArg {
     /// About 35% smaller; not every browser plays it
     Hevc,
     /// About 50% smaller; slow to encode, and older devices do not play it
+    Av1,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum HdrArg {
+    /// What screens and players of HDR have in common
+    Hevc,
+    /// Smaller; older devices do not play it
     Av1,
 }
 
@@ -234,6 +249,10 @@ impl Ingest {
                 VideoArg::Hevc => VideoCodec::Hevc,
                 VideoArg::Av1 => VideoCodec::Av1,
             },
+            hdr: self.hdr.then_some(match self.hdr_codec {
+                HdrArg::Hevc => HdrCodec::Hevc,
+                HdrArg::Av1 => HdrCodec::Av1,
+            }),
             audio_codec: match self.audio_codec {
                 AudioArg::Aac => AudioCodec::Aac,
                 AudioArg::Opus => AudioCodec::Opus,

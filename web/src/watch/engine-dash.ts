@@ -1,9 +1,9 @@
 // DASH by dash.js.
 
-import { Debug, MediaPlayer, type MediaPlayerClass, type Representation } from "dashjs";
+import { Debug, MediaPlayer, type MediaInfo, type MediaPlayerClass, type Representation } from "dashjs";
 import { AVOIDED_MS, endWhenSilent, Pathways } from "./pathways";
 import { isForcedInDash, purposesOfDash, type Descriptor } from "./tracks";
-import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries: one each second, for as long as the buffer lasts. */
 const RETRIES = BUFFER_SECONDS;
@@ -42,6 +42,22 @@ interface TrackInfo {
 function trackOf({ lang, labels, roles, accessibility }: TrackInfo, id: number): Track {
   const purposes = purposesOfDash(roles, accessibility);
   return { id, language: lang ?? "", label: labels?.[0]?.text ?? "", purposes, isForced: isForcedInDash(roles) };
+}
+
+/** The scheme of transfer characteristics (ISO/IEC 23091-2), and its values for PQ and HLG. */
+const TRANSFER = "urn:mpeg:mpegB:cicp:TransferCharacteristics";
+const HDR_TRANSFERS = ["16", "18"];
+
+function isHdr({ essentialProperties, supplementalProperties }: MediaInfo): boolean {
+  const properties = [essentialProperties, supplementalProperties].flat() as (Descriptor | undefined)[];
+  return properties.some((property) => property?.schemeIdUri === TRANSFER && HDR_TRANSFERS.includes(String(property.value)));
+}
+
+/** On a screen of high dynamic range: pictures of that range, if the browser plays them (dash.js has left out others), and the main sound. */
+function forHdrScreen(tracks: MediaInfo[]): MediaInfo[] {
+  const isMain = ({ roles }: MediaInfo) => (roles as Descriptor[] | null)?.some(({ value }) => value === "main") ?? false;
+  const wanted = tracks.filter((track) => (track.type === "video" ? isHdr(track) : isMain(track)));
+  return wanted.length > 0 ? wanted : tracks;
 }
 
 /** The parts of an error of dash.js that are used here. */
@@ -126,6 +142,8 @@ export class DashEngine implements Engine {
       return Promise.resolve(response);
     });
     this.player.on(dash.ERROR, (event) => this.onError(event as Failure));
+    // By itself, dash.js chooses the range that every screen shows: the manifest gives it the higher priority.
+    if (hasHdrScreen()) this.player.setCustomInitialTrackSelectionFunction(forHdrScreen);
     this.player.initialize(start.video, start.url, false, start.at > 0 ? start.at : undefined);
   }
 
@@ -199,8 +217,11 @@ export class DashEngine implements Engine {
   }
 
   qualities(): Quality[] {
-    return this.representations()
-      .map(({ index, width, height, bandwidth }) => ({ id: index, width, height, bitsPerSecond: bandwidth }))
+    const representations = this.representations();
+    const track = representations.length > 0 ? this.player.getCurrentTrackFor("video") : null;
+    const isOfHdr = track !== null && isHdr(track);
+    return representations
+      .map(({ index, width, height, bandwidth }) => ({ id: index, width, height, bitsPerSecond: bandwidth, isHdr: isOfHdr }))
       .sort((a, b) => a.bitsPerSecond - b.bitsPerSecond);
   }
 

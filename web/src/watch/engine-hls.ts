@@ -3,7 +3,7 @@
 import Hls, { ErrorDetails, ErrorTypes, Events, type ErrorData, type LoadPolicy, type MediaPlaylist } from "hls.js";
 import { endWhenSilent, Pathways } from "./pathways";
 import { purposesOfHls } from "./tracks";
-import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries for about two minutes, as long as the buffer lasts: a restarting server is back long before. */
 const PATIENT: LoadPolicy = {
@@ -51,6 +51,8 @@ export class HlsEngine implements Engine {
       // Two minutes of the largest size; hls.js copes with the browser's own limit.
       maxBufferSize: 256 << 20,
       backBufferLength: BEHIND_SECONDS,
+      // By default hls.js never chooses HDR. It leaves out codecs that the browser lacks.
+      videoPreference: { preferHDR: hasHdrScreen() },
       fragLoadPolicy: PATIENT,
       playlistLoadPolicy: PATIENT,
       cmcd: { sessionId: start.sessionId, contentId: start.contentId, useHeaders: !start.isSpread },
@@ -143,9 +145,12 @@ export class HlsEngine implements Engine {
   }
 
   qualities(): Quality[] {
-    return this.hls.levels
-      .map(({ width, height, bitrate }, id) => ({ id, width, height, bitsPerSecond: bitrate }))
-      .filter(({ height }) => height > 0)
+    const { levels, loadLevel } = this.hls;
+    // hls.js doesn't leave the range in which it began, and neither does a viewer by choosing a size.
+    const range = levels[loadLevel]?.videoRange;
+    return levels
+      .map(({ width, height, bitrate, videoRange }, id) => ({ id, width, height, bitsPerSecond: bitrate, isHdr: videoRange !== "SDR" }))
+      .filter(({ id, height }) => height > 0 && (range === undefined || levels[id]?.videoRange === range))
       .sort((a, b) => a.bitsPerSecond - b.bitsPerSecond);
   }
 

@@ -8,6 +8,8 @@ export interface Quality {
   width: number;
   height: number;
   bitsPerSecond: number;
+  /** Whether it has a high dynamic range. */
+  isHdr: boolean;
 }
 
 /** What a track is for, apart from its language. */
@@ -101,6 +103,11 @@ export const PROBLEMS = {
     advice: "Try again. If that does not help, ask the operator of this server to run “fullbore library verify”.",
   },
 } as const satisfies Record<string, Problem>;
+
+/** Whether the screen shows a high dynamic range. Engines choose pictures of that range only then; browsers without the query have none. */
+export function hasHdrScreen(): boolean {
+  return matchMedia("(dynamic-range: high)").matches;
+}
 
 /** The problem that an HTTP status means. */
 export function problemOf(status: number): Problem {

@@ -8,7 +8,7 @@ import { Thumbnails } from "../thumbnails";
 import { libraryUrl, shownHeight, shownName, type Title } from "../titles";
 import { clock, rate, trackName } from "../words";
 import { FileEngine } from "./engine-file";
-import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Start, type Track } from "./engine";
+import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Quality, type Start, type Track } from "./engine";
 import { KEYS, listen } from "./keyboard";
 import { Menu, type Page } from "./menu";
 import { Timebar } from "./timebar";
@@ -367,7 +367,7 @@ export class Player {
     const qualities = engine?.qualities() ?? [];
     const chosen = engine?.chosen() ?? null;
     const shown = qualities.find(({ height }) => height === this.video.videoHeight) ?? null;
-    const name = ({ width, height }: { width: number; height: number }) => shownHeight(width, height);
+    const name = ({ width, height, isHdr }: Quality) => shownHeight(width, height) + (isHdr ? " HDR" : "");
     const shownName = shown === null ? "" : name(shown);
     const automatic = {
       label: "Automatic",

@@ -50,7 +50,7 @@ pub struct Record {
     pub hls: String,
     /// The DASH manifest.
     pub dash: String,
-    /// Pictures, smallest first.
+    /// Pictures, smallest first; those of high dynamic range after the others.
     pub video: Vec<VideoRecord>,
     /// Sound, in the source's order.
     pub audio: Vec<AudioRecord>,
@@ -108,6 +108,9 @@ pub struct VideoRecord {
     pub bytes: u64,
     /// The number of parts in which it can be fetched.
     pub segments: usize,
+    /// `pq` or `hlg` for a high dynamic range. None for standard range, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<String>,
 }
 
 /// One sound.

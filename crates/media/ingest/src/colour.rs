@@ -1,4 +1,5 @@
-//! The colours of a picture: how its source stores them, and the filters that convert them to one target, 8-bit BT.709 with limited range.
+//! The colours of a picture: how its source stores them, and the filters that convert them to one of two targets: 8-bit BT.709, or, for a source
+//! of high dynamic range, 10-bit BT.2100 with the source's curve. Both have limited range.
 //!
 //! A source that states its colours is read as stated. What it leaves out is assumed the way players do:
 //!
@@ -9,6 +10,8 @@
 //! - With a transfer of high dynamic range (PQ, HLG): the primaries and the matrix of BT.2020 (ITU-R BT.2100 has no others).
 //!
 //! Names are those that ffprobe prints and ffmpeg's filters take.
+
+use crate::mp4::VideoRange;
 
 /// How the colours of a picture are stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +108,11 @@ const GREY_FORMATS: [&str; 2] = ["gray", "ya"];
 const SD_WIDTH_MAX: u32 = 1279;
 const SD_HEIGHT_MAX: u32 = 576;
 
-/// The tags of every encoded picture.
+/// The primaries and the matrix of BT.2100.
+const WIDE_PRIMARIES: &str = "bt2020";
+const WIDE_MATRIX: &str = "bt2020nc";
+
+/// The tags of every picture that is encoded in standard range.
 pub(crate) const TARGET_TAGS: &str =
     "-color_range tv -color_primaries bt709 -color_trc bt709 -colorspace bt709";
 
@@ -169,6 +176,21 @@ impl Colours {
         matches!(self.transfer, PQ | HLG)
     }
 
+    /// Their dynamic range.
+    pub(crate) fn range(&self) -> VideoRange {
+        match self.transfer {
+            PQ => VideoRange::Pq,
+            HLG => VideoRange::Hlg,
+            _ => VideoRange::Sdr,
+        }
+    }
+
+    /// Whether a picture of high dynamic range has the primaries and the matrix of BT.2100, so that it needs only scaling.
+    pub(crate) fn is_bt2100(&self) -> bool {
+        self.primaries == WIDE_PRIMARIES
+            && (self.pixels != Pixels::Yuv || self.matrix == WIDE_MATRIX)
+    }
+
     /// A tag that ingest can't convert, so that colours may be wrong.
     pub(crate) fn unsupported(&self) -> Option<&'static str> {
         self.unsupported
@@ -212,6 +234,37 @@ impl Colours {
             Some(convert) => format!("{scale},{convert}"),
             None => format!("{scale},format=yuv420p"),
         }
+    }
+
+    /// The filters that scale a picture of high dynamic range and convert it to 10-bit BT.2100 with the same curve, after
+    /// [`Colours::labels`]. Unless it [is in BT.2100](Colours::is_bt2100), they need zscale.
+    pub(crate) fn scale_to_bt2100(&self, width: u32, height: u32) -> String {
+        let scale = format!("scale={width}:{height}:flags=bicubic");
+        let Self { primaries, transfer, matrix, .. } = self;
+        if !self.is_bt2100() {
+            let matrix = match self.pixels {
+                Pixels::Yuv => format!("min={matrix}:"),
+                Pixels::Rgb | Pixels::Grey => String::new(),
+            };
+            return format!(
+                "{scale},zscale={matrix}pin={primaries}:tin={transfer}:p={WIDE_PRIMARIES}:t={transfer}:m={WIDE_MATRIX}:r=tv,\
+                 format=yuv420p10le"
+            );
+        }
+        let range = match (self.pixels, self.is_full_range) {
+            (Pixels::Yuv, false) => "",
+            (Pixels::Yuv, true) => ":in_range=pc:out_range=tv",
+            (Pixels::Rgb | Pixels::Grey, _) => ":out_color_matrix=bt2020:out_range=tv",
+        };
+        format!("{scale}{range},format=yuv420p10le")
+    }
+
+    /// The tags of a picture after [`Colours::scale_to_bt2100`].
+    pub(crate) fn bt2100_tags(&self) -> String {
+        let transfer = self.transfer;
+        format!(
+            "-color_range tv -color_primaries {WIDE_PRIMARIES} -color_trc {transfer} -colorspace {WIDE_MATRIX}"
+        )
     }
 
     /// The filter that converts a scaled picture of limited range, if it isn't in BT.709 already.
@@ -294,6 +347,23 @@ mod tests {
         );
         assert!(colours.is_hdr() && !scaled.contains("zscale"), "{scaled}");
         assert!(colours.scale_to_bt709(64, 36, true).contains("zscale=min=bt2020nc:t=linear"));
+    }
+
+    #[test]
+    fn a_picture_in_bt2100_keeps_its_curve_and_is_only_scaled() {
+        let colours = yuv(HLG, "unknown", "unknown");
+        assert_eq!(colours.scale_to_bt2100(64, 36), "scale=64:36:flags=bicubic,format=yuv420p10le");
+        assert!(colours.is_bt2100() && colours.bt2100_tags().contains("-color_trc arib-std-b67 "));
+        let phone = yuv(PQ, "smpte432", "bt2020nc");
+        assert!(!phone.is_bt2100());
+        let scaled = phone.scale_to_bt2100(64, 36);
+        assert!(
+            scaled.contains(
+                "zscale=min=bt2020nc:pin=smpte432:tin=smpte2084:p=bt2020:t=smpte2084:m=bt2020nc:r=tv"
+            ),
+            "{scaled}"
+        );
+        assert!(!yuv(PQ, "bt2020", "ictcp").is_bt2100());
     }
 
     #[test]

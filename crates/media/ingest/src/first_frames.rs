@@ -1,4 +1,5 @@
-//! Finds metadata that only frames carry: the stream's description doesn't mention it.
+//! Finds metadata that only frames carry: the stream's description doesn't mention it. That of a high dynamic
+//! range is read by `hdr_metadata.rs`.
 
 use std::fs::File;
 
@@ -10,25 +11,21 @@ use crate::source::Source;
 /// Metadata of frames.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FrameData {
-    /// The dynamic metadata of HDR10+ (SMPTE ST 2094-40).
-    Hdr10Plus,
     /// Captions of CEA-608 and CEA-708.
     Captions,
 }
 
 impl FrameData {
-    /// A part of its name in ffprobe's answer: "HDR Dynamic Metadata SMPTE2094-40 (HDR10+)", "ATSC A53 Part 4 Closed Captions".
+    /// A part of its name in ffprobe's answer: "ATSC A53 Part 4 Closed Captions".
     fn name(self) -> &'static str {
         match self {
-            Self::Hdr10Plus => "SMPTE2094-40",
             Self::Captions => "A53 Part 4 Closed Captions",
         }
     }
 
-    /// The number of packets to look at. HDR10+ is in every frame; some encoders of captions skip frames without any.
+    /// The number of packets to look at. Some encoders of captions skip frames without any.
     fn packets(self) -> u32 {
         match self {
-            Self::Hdr10Plus => 1,
             Self::Captions => 60,
         }
     }

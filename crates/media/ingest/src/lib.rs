@@ -19,6 +19,7 @@ mod first_frame;
 mod first_frames;
 mod formats;
 mod frame_rate;
+mod hdr_metadata;
 pub mod ingest;
 mod ladder;
 mod language;

@@ -15,6 +15,7 @@ use crate::ffprobe::{ProbeError, ask};
 use crate::formats::{JUMPING_FORMATS, MEASURED_FORMATS, ReadAhead, UNLISTED_FORMATS};
 use crate::frame_rate::FrameRate;
 use crate::frame_rate::constant_rate;
+use crate::hdr_metadata::{HdrMetadata, HdrSideData};
 use crate::ingest::{Stop, words};
 use crate::role::{Medium, roles};
 use crate::source::{Audio, Chapter, Clock, DolbyVision, Label, Source, Text, Video};
@@ -147,6 +148,8 @@ struct SideData {
     rotation: Option<f64>,
     dv_profile: Option<u32>,
     dv_bl_signal_compatibility_id: Option<u32>,
+    #[serde(flatten)]
+    hdr: HdrSideData,
 }
 
 impl SideData {
@@ -369,8 +372,8 @@ impl Stream {
             stored: (stored_width, stored_height),
             frame_rate: self.frame_rate(),
             colours: Colours::new(&self.colour_tags(), stored_width, stored_height),
-            has_hdr10_plus: false, // only frames say so
-            loses_captions: false, // as above
+            hdr: HdrMetadata::of(self.side_data_list.iter().map(|data| &data.hdr)),
+            loses_captions: false, // only frames say so
             dolby_vision: self.side_data_list.iter().find_map(SideData::dolby_vision),
             is_interlaced: matches!(self.field_order.as_deref(), Some("tt" | "bb" | "tb" | "bt")),
             late_seconds: self.late_seconds(format.begins_seconds()),

@@ -8,6 +8,7 @@ use crate::bitmap_subtitles::BitmapSubtitles;
 use crate::colour::Colours;
 use crate::formats::{self, ReadAhead};
 use crate::frame_rate::FrameRate;
+use crate::hdr_metadata::HdrMetadata;
 use crate::role::Role;
 use crate::text_kind::TextKind;
 
@@ -62,8 +63,8 @@ pub(crate) struct Video {
     pub(crate) frame_rate: FrameRate,
     pub(crate) colours: Colours,
     pub(crate) dolby_vision: Option<DolbyVision>,
-    /// Whether it has the dynamic metadata of HDR10+ (SMPTE ST 2094-40).
-    pub(crate) has_hdr10_plus: bool,
+    /// From its description; completed by its first frame if the dynamic range matters.
+    pub(crate) hdr: HdrMetadata,
     /// Whether it has data of captions (CEA-608, CEA-708) and its encoder is known to drop them.
     pub(crate) loses_captions: bool,
     pub(crate) is_interlaced: bool,
@@ -164,7 +165,7 @@ impl Video {
             frame_rate: FrameRate { frames: 30, seconds: 1 },
             colours: Colours::target(),
             dolby_vision: None,
-            has_hdr10_plus: false,
+            hdr: HdrMetadata::default(),
             loses_captions: false,
             is_interlaced: false,
             late_seconds: 0.0,

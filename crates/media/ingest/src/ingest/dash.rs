@@ -18,6 +18,9 @@ const CHANNELS: &str = "urn:mpeg:mpegB:cicp:ChannelConfiguration";
 const CICP: &str = "urn:mpeg:mpegB:cicp:";
 const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
+/// The default is 1. Players choose between the ladders by this, if they can show both.
+const MAIN_PRIORITY: &str = " selectionPriority=\"2\"";
+
 /// The manifest, with paths relative to the parent of `folder`.
 pub(super) fn manifest(made: &Made, folder: &str) -> String {
     let mut text = format!(
@@ -28,8 +31,11 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
         duration(made.seconds()),
         duration(buffer_seconds(made))
     );
-    if !made.video.is_empty() {
-        text.push_str(&pictures(made, folder));
+    let ladders: Vec<_> = made.ladders().collect();
+    for (index, ladder) in ladders.iter().enumerate() {
+        let others_count = made.audio.len() + made.subtitles.len();
+        let id = if index == 0 { 0 } else { others_count + index };
+        text.push_str(&pictures(made, ladder, (id, ladders.len() > 1), folder));
     }
     for (index, one) in made.audio.iter().enumerate() {
         text.push_str(&sound(made, one, index + 1, folder));
@@ -43,23 +49,28 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
 
 // Writing to a String cannot fail, so this file ignores the result of `write!`.
 
-fn pictures(made: &Made, folder: &str) -> String {
-    let all = &made.video;
+/// The pictures of one dynamic range. If there are several ranges, players that don't evaluate colours prefer the first, and leave the
+/// others out.
+fn pictures(made: &Made, all: &[Picture], (id, has_others): (usize, bool), folder: &str) -> String {
     // Types of access points (ISO/IEC 14496-12 annex I): with type 3, some frames that are shown earlier are missing.
     let access = if all.iter().all(|one| one.track.is_independent) { 1 } else { 3 };
     let mut text = format!(
-        "<AdaptationSet id=\"0\" contentType=\"video\" mimeType=\"video/mp4\" \
+        "<AdaptationSet id=\"{id}\" contentType=\"video\" mimeType=\"video/mp4\"{} \
          subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"{access}\">\n{}",
-        colours(all)
+        if has_others && id == 0 { MAIN_PRIORITY } else { "" },
+        colours(all, has_others)
     );
-    text.push_str(&captions(&made.captions));
+    if id == 0 {
+        text.push_str(&captions(&made.captions));
+    }
+    let hdr = if id == 0 { "" } else { "hdr-" };
     for (index, one) in all.iter().enumerate() {
         let attributes = format!(
             " width=\"{}\" height=\"{}\" frameRate=\"{}\" sar=\"1:1\"",
             one.width, one.height, one.frame_rate
         );
         text.push_str(&representation(
-            &format!("video-{index}"),
+            &format!("video-{hdr}{index}"),
             &format!("{folder}/{}", one.file),
             (&one.track, buffer_seconds(made)),
             &attributes,
@@ -70,9 +81,10 @@ fn pictures(made: &Made, folder: &str) -> String {
     text
 }
 
-/// The colours of the pictures, unless they are those of BT.709, which players assume. The properties are supplemental: with essential ones,
-/// a player that doesn't know them would have nothing to play.
-fn colours(all: &[Picture]) -> String {
+/// The colours of the pictures, unless they are those of BT.709, which players assume. If there are other pictures, the properties are essential:
+/// players that don't know them leave these out (ISO/IEC 23009-1 section 5.8.4.8). Otherwise they are supplemental, because such a player
+/// would have nothing to play.
+fn colours(all: &[Picture], has_others: bool) -> String {
     let stated = all.first().and_then(|one| one.track.colours);
     let Some(Cicp { primaries, transfer, matrix }) = stated.filter(|one| *one != Cicp::BT709)
     else {
@@ -83,9 +95,9 @@ fn colours(all: &[Picture]) -> String {
         ("TransferCharacteristics", transfer),
         ("MatrixCoefficients", matrix),
     ];
-    let property = |(name, code)| {
-        format!("<SupplementalProperty schemeIdUri=\"{CICP}{name}\" value=\"{code}\"/>\n")
-    };
+    let kind = if has_others { "EssentialProperty" } else { "SupplementalProperty" };
+    let property =
+        |(name, code)| format!("<{kind} schemeIdUri=\"{CICP}{name}\" value=\"{code}\"/>\n");
     codes.map(property).concat()
 }
 

@@ -12,7 +12,7 @@ use super::progress::{EncodingPace, Meter, Progress};
 use super::publish::sync;
 use super::work::{FINISHED, Work};
 use super::{Ingest, track_name};
-use crate::mp4::{Mp4Error, Track, join_short_end};
+use crate::mp4::{Mp4Error, Track, join_short_end, set_static_metadata};
 use crate::role::{Medium, Role};
 use crate::source::Label;
 
@@ -90,8 +90,12 @@ impl Ingest<'_> {
             making: job.making.clone(),
             why: error.to_string(),
         };
+        if let Some(metadata) = &job.metadata {
+            set_static_metadata(&unfinished, metadata).map_err(unusable)?;
+        }
         join_short_end(&unfinished).map_err(unusable)?;
         let track = read(&unfinished, &job.making)?;
+        check_range(job, &track)?;
         whole(track.seconds(), self.told_seconds(job.says_seconds))?;
         sync(&unfinished)?;
         fs::rename(&unfinished, place).attempt("put in place", place)?;
@@ -151,6 +155,17 @@ fn read(place: &Path, making: &str) -> Result<Track, IngestError> {
         making: making.to_owned(),
         why: error.to_string(),
     })
+}
+
+/// Refuses a picture whose file doesn't state the dynamic range in which it was encoded: manifests go by what files say.
+fn check_range(job: &Job, track: &Track) -> Result<(), IngestError> {
+    match job.range {
+        Some(range) if track.range() != range => Err(IngestError::Unusable {
+            making: job.making.clone(),
+            why: "it does not state its dynamic range".into(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Refuses a file that is much shorter than stated.

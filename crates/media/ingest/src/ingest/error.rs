@@ -105,6 +105,12 @@ pub enum IngestError {
         "its picture is Dolby Vision profile {0}, which has the right colours only in Dolby's decoders: export the film as HDR10 or SDR first"
     )]
     DolbyVisionOnly(u32),
+    /// `--hdr` of a picture whose colours ffmpeg can't convert without this filter.
+    #[error(
+        "its colours are not those of BT.2020, and this ffmpeg cannot convert them for --hdr: install one that has the zscale filter \
+         (built with libzimg), or leave --hdr out"
+    )]
+    HdrNeedsZscale,
     /// ffmpeg failed.
     #[error("ffmpeg failed at {making}: {said}")]
     FfmpegFailed {

@@ -167,13 +167,15 @@ impl Ingest<'_> {
         let left_out = self.source.left_out.iter().chain(&bitmaps).chain(&made.left_out);
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
         if let Some(video) = &self.source.video {
-            notes.extend(colour_notes(video, self.options.copy, self.tools.has_zscale));
+            let has_hdr = made.ladders().count() > 1;
+            notes.extend(colour_notes(video, self.options.copy, has_hdr, self.tools.has_zscale));
             if video.loses_captions && made.captions.is_empty() {
                 notes.push(
                     "left out: captions in its picture (CEA-608, CEA-708), which the encoder drops: --video-codec h264 and --copy keep them"
                         .into(),
                 );
             }
+            notes.extend(self.hdr_note());
         }
         for (sound, source) in made.audio.iter().zip(&self.source.audio) {
             let (from, to) = (source.channels, sound.layout.channels());
@@ -195,10 +197,13 @@ impl Ingest<'_> {
 }
 
 /// Notes on what happened to the colours of a picture.
-fn colour_notes(video: &Video, is_copied: bool, has_zscale: bool) -> Vec<String> {
+fn colour_notes(video: &Video, is_copied: bool, has_hdr: bool, has_zscale: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let is_hdr = video.colours.is_hdr();
     match (is_copied, has_zscale) {
+        (false, true) if has_hdr => notes.push(
+            "its high dynamic range was kept in sizes of their own, and mapped to standard range in the others".into(),
+        ),
         (false, true) if is_hdr => {
             notes.push("its high dynamic range was mapped to standard range".into());
         }
@@ -219,8 +224,8 @@ fn colour_notes(video: &Video, is_copied: bool, has_zscale: bool) -> Vec<String>
             ),
         });
     }
-    if video.has_hdr10_plus {
-        notes.push("left out: its HDR10+ metadata, which the mapping doesn't use".into());
+    if video.hdr.has_hdr10_plus {
+        notes.push("left out: its HDR10+ metadata, which the encoders don't take".into());
     }
     if let Some(tag) = video.colours.unsupported().filter(|_| !is_copied) {
         notes.push(format!(
@@ -247,6 +252,7 @@ fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {
         bits_per_second_max: one.track.bits_per_second_max(target),
         bytes: one.track.bytes,
         segments: one.track.segments.len(),
+        range: one.track.range().word().map(str::to_owned),
     };
     made.video.iter().map(record).collect()
 }

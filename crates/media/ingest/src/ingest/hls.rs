@@ -232,6 +232,7 @@ fn variant(made: &Made, one: &Picture, folder: &str) -> String {
         one.frame_rate.per_second()
     );
     push_range(&mut text, made, &one.track);
+    push_score(&mut text, made, one);
     if !made.audio.is_empty() {
         text.push_str(",AUDIO=\"audio\"");
     }
@@ -271,6 +272,17 @@ fn push_range(text: &mut String, made: &Made, track: &Track) {
             VideoRange::Pq => ",VIDEO-RANGE=PQ",
         });
     }
+}
+
+/// How good a variant is compared with the others (draft-pantos-hls-rfc8216bis section 4.4.6.2): by size, and of the same size high dynamic
+/// range first. Players leave out what their screen can't show before they compare. Without several ranges, rates say the same.
+fn push_score(text: &mut String, made: &Made, one: &Picture) {
+    if made.ladders().count() < 2 {
+        return;
+    }
+    let key = |one: &Picture| (one.width.min(one.height), one.track.range() != VideoRange::Sdr);
+    let worse = made.video.iter().filter(|other| key(other) < key(one)).count();
+    let _ = write!(text, ",SCORE={}.0", worse + 1);
 }
 
 fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> String {

@@ -6,14 +6,16 @@
 
 use std::ffi::OsString;
 
-use super::options::{AudioCodec, Channels, Options, Speed, VideoCodec};
+use super::options::{AudioCodec, Channels, HdrCodec, Options, Speed, VideoCodec};
 use super::segment_count;
-use super::{burn_in, clock};
+use super::{burn_in, clock, hdr};
 use crate::colour::TARGET_TAGS;
 use crate::frame_rate::FrameRate;
+use crate::hdr_metadata::HdrMetadata;
 use crate::ladder::Rung;
 use crate::language::three_letters;
 use crate::layout::{Layout, is_discrete};
+use crate::mp4::VideoRange;
 use crate::source::{Audio, Burnt, Clock, Label, Source, Video};
 
 /// One file to make.
@@ -26,6 +28,10 @@ pub(super) struct Job {
     pub(super) kind: Kind,
     /// The arguments of ffmpeg, without the output.
     pub(super) arguments: Vec<OsString>,
+    /// The dynamic range of an encoded picture.
+    pub(super) range: Option<VideoRange>,
+    /// The static metadata of high dynamic range that its file gets. `None`: as ffmpeg writes it.
+    pub(super) metadata: Option<HdrMetadata>,
     /// The playing time stated by the source's stream.
     pub(super) says_seconds: Option<f64>,
     /// The cost of a second of it, compared with other jobs.
@@ -49,7 +55,8 @@ pub(super) struct Tools {
     pub(super) has_svt_av1: bool,
 }
 
-/// The jobs for a source: sound first, because it shows soonest whether the file is complete, then pictures, smallest first.
+/// The jobs for a source: sound first, because it shows soonest whether the file is complete, then pictures, smallest
+/// first, those of high dynamic range after the others.
 pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
         let mut job = audio_job(index + 1, audio, source.clock, options);
@@ -58,7 +65,8 @@ pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job>
     });
     let video = source.video.iter().flat_map(|video| {
         let burnt = source.burnt.as_ref();
-        let mut jobs = video_jobs(video, burnt, options, tools);
+        let hdr_codec = hdr::wanted(source, options);
+        let mut jobs = video_jobs(video, (burnt, hdr_codec), options, tools);
         for job in &mut jobs {
             let map = burnt.map_or_else(|| format!("0:{}", video.index), |_| "[out]".into());
             let before = burnt.map(burn_in::decoding).unwrap_or_default();
@@ -77,12 +85,21 @@ fn input(source: &Source, map: &str) -> Vec<OsString> {
     arguments
 }
 
-fn video_jobs(video: &Video, burnt: Option<&Burnt>, options: &Options, tools: Tools) -> Vec<Job> {
+fn video_jobs(
+    video: &Video,
+    (burnt, hdr_codec): (Option<&Burnt>, Option<HdrCodec>),
+    options: &Options,
+    tools: Tools,
+) -> Vec<Job> {
     if options.copy {
         return vec![copied_video(video, options)];
     }
     let rungs = options.ladder.rungs_for(video.width.min(video.height));
-    rungs.iter().map(|rung| encoded_video(video, burnt, rung, options, tools)).collect()
+    let standard = rungs.iter().map(|rung| encoded_video(video, burnt, rung, options, tools));
+    let high = hdr_codec.into_iter().flat_map(|codec| {
+        rungs.iter().map(move |rung| hdr::job(video, rung, codec, options, tools))
+    });
+    standard.chain(high).collect()
 }
 
 fn copied_video(video: &Video, options: &Options) -> Job {
@@ -101,6 +118,8 @@ fn copied_video(video: &Video, options: &Options) -> Job {
         making: "the video, copied".into(),
         kind: Kind::Video { width, height, frame_rate },
         arguments,
+        range: None,
+        metadata: None,
         says_seconds: video.seconds,
         weight: 1.0,
         bits_per_second: None,
@@ -116,8 +135,8 @@ fn encoded_video(
 ) -> Job {
     let (width, height) = size(video, rung.height);
     let kbps = kbps(rung.kbps, video.frame_rate, options.video_codec);
-    let stored_pixels = f64::from(video.stored.0) * f64::from(video.stored.1);
-    let film = filters(video, width, height, tools);
+    let scale = video.colours.scale_to_bt709(width, height, tools.has_zscale);
+    let film = filters(video, &scale);
     let mut arguments = match burnt {
         None => vec!["-vf".into(), film.into()],
         Some(burnt) => {
@@ -125,7 +144,8 @@ fn encoded_video(
             vec!["-filter_complex".into(), graph.into()]
         }
     };
-    arguments.extend(encoder(kbps, video.frame_rate, options, tools));
+    let codec = options.video_codec;
+    arguments.extend(encoder(codec, (kbps, ""), video.frame_rate, options, tools));
     arguments.extend(words(TARGET_TAGS));
     arguments.extend(output("+frag_keyframe"));
     Job {
@@ -133,15 +153,22 @@ fn encoded_video(
         making: format!("video {}", rung.height),
         kind: Kind::Video { width, height, frame_rate: video.frame_rate },
         arguments,
+        range: Some(VideoRange::Sdr),
+        metadata: Some(HdrMetadata::default()),
         says_seconds: video.seconds,
-        // Decoding a pixel costs a fraction of encoding one.
-        weight: f64::from(width) * f64::from(height) + stored_pixels * 0.2,
+        weight: weight(video, width, height),
         bits_per_second: Some(u64::from(kbps) * 1000),
     }
 }
 
+/// Decoding a pixel costs a fraction of encoding one.
+pub(super) fn weight(video: &Video, width: u32, height: u32) -> f64 {
+    let stored_pixels = f64::from(video.stored.0) * f64::from(video.stored.1);
+    f64::from(width) * f64::from(height) + stored_pixels * 0.2
+}
+
 /// The filter that scales the picture to a shorter side of `side` pixels. Both sides are even, as 4:2:0 requires, and never enlarged.
-fn size(video: &Video, side: u32) -> (u32, u32) {
+pub(super) fn size(video: &Video, side: u32) -> (u32, u32) {
     let even = |pixels: f64| ((pixels / 2.0).round() as u32 * 2).max(2);
     let (short, long) = (video.width.min(video.height), video.width.max(video.height));
     let short_side = (side.min(short) / 2 * 2).max(2);
@@ -151,7 +178,7 @@ fn size(video: &Video, side: u32) -> (u32, u32) {
 }
 
 /// A higher frame rate needs more bits, though not in proportion; newer codecs need less.
-fn kbps(kbps: u32, frame_rate: FrameRate, codec: VideoCodec) -> u32 {
+pub(super) fn kbps(kbps: u32, frame_rate: FrameRate, codec: VideoCodec) -> u32 {
     let frames = if frame_rate.per_second() > 31.0 { 1.5 } else { 1.0 };
     let codec = match codec {
         VideoCodec::H264 => 1.0,
@@ -161,23 +188,31 @@ fn kbps(kbps: u32, frame_rate: FrameRate, codec: VideoCodec) -> u32 {
     (f64::from(kbps) * frames * codec).round().max(10.0) as u32
 }
 
-fn filters(video: &Video, width: u32, height: u32, tools: Tools) -> String {
+/// The filters of an encoded picture; `scale` has those that scale it and convert its colours.
+pub(super) fn filters(video: &Video, scale: &str) -> String {
     let mut filters = vec![video.colours.labels()];
     if video.is_interlaced {
         filters.push("bwdif=mode=send_frame".to_owned());
     }
     filters.push(format!("fps={}:start_time=0", video.frame_rate));
-    filters.push(video.colours.scale_to_bt709(width, height, tools.has_zscale));
+    filters.push(scale.to_owned());
     filters.push("setsar=1".to_owned());
     filters.join(",")
 }
 
-/// Quality is constant (`-crf`) and the rate is bounded: a film with little motion takes less than its rung allows.
-fn encoder(kbps: u32, frame_rate: FrameRate, options: &Options, tools: Tools) -> Vec<OsString> {
+/// Quality is constant (`-crf`) and the rate is bounded: a film with little motion takes less than its rung allows. `metadata` has further
+/// parameters for x265 or SVT-AV1.
+pub(super) fn encoder(
+    codec: VideoCodec,
+    (kbps, metadata): (u32, &str),
+    frame_rate: FrameRate,
+    options: &Options,
+    tools: Tools,
+) -> Vec<OsString> {
     let frames = segment_count::frames(options.segment_seconds, frame_rate);
     let buffer = kbps * 2;
     let words_of = |text: String| words(&text);
-    match options.video_codec {
+    match codec {
         VideoCodec::H264 => words_of(format!(
             "-c:v libx264 -preset {} -profile:v high -crf 21 -maxrate {kbps}k -bufsize {buffer}k \
              -g {frames} -keyint_min {frames} -sc_threshold 0 -flags +cgop",
@@ -185,12 +220,12 @@ fn encoder(kbps: u32, frame_rate: FrameRate, options: &Options, tools: Tools) ->
         )),
         VideoCodec::Hevc => words_of(format!(
             "-c:v libx265 -preset {} -crf 24 -tag:v hvc1 -x265-params \
-             log-level=error:keyint={frames}:min-keyint={frames}:scenecut=0:open-gop=0:vbv-maxrate={kbps}:vbv-bufsize={buffer}",
+             log-level=error:keyint={frames}:min-keyint={frames}:scenecut=0:open-gop=0:vbv-maxrate={kbps}:vbv-bufsize={buffer}{metadata}",
             x26_preset(options.speed)
         )),
         VideoCodec::Av1 if tools.has_svt_av1 => words_of(format!(
             "-c:v libsvtav1 -preset {} -crf 32 -g {frames} -svtav1-params \
-             scd=0:irefresh-type=2:mbr={kbps}",
+             scd=0:irefresh-type=2:mbr={kbps}{metadata}",
             [12, 10, 8, 5][options.speed as usize]
         )),
         VideoCodec::Av1 => words_of(format!(
@@ -267,6 +302,8 @@ fn audio_job(number: usize, audio: &Audio, clock: Clock, options: &Options) -> J
         making: format!("audio {number} ({language}){}", if is_copied { ", copied" } else { "" }),
         kind: Kind::Audio { label: audio.label.clone(), layout },
         arguments,
+        range: None,
+        metadata: None,
         says_seconds: audio.seconds,
         // About the cost of a picture of some 100 by 100.
         weight: 1e4,
@@ -315,7 +352,7 @@ fn copied_start(begins_seconds: Option<f64>) -> &'static str {
 
 /// The output: one track, a fragment per segment, and an index of them at the front. The edit list defines the start of the film in
 /// decoding time, so that reordered frames and an encoder's priming samples shift nothing.
-fn output(flags: &str) -> Vec<OsString> {
+pub(super) fn output(flags: &str) -> Vec<OsString> {
     words(&format!(
         "-f mp4 -use_editlist 1 -movflags {flags}+cmaf+delay_moov+global_sidx+skip_trailer"
     ))

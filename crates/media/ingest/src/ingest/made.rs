@@ -11,7 +11,7 @@ use crate::role::Role;
 /// The parts of a title that its manifests describe. Its files are in one folder.
 #[derive(Default)]
 pub(super) struct Made {
-    /// Smallest first.
+    /// Smallest first; those of high dynamic range after the others.
     pub(super) video: Vec<Picture>,
     /// In the source's order. Exactly one is the default.
     pub(super) audio: Vec<Sound>,
@@ -62,6 +62,16 @@ impl Subtitles {
 }
 
 impl Made {
+    /// Its pictures by their dynamic range: players don't switch between ladders while they play.
+    pub(super) fn ladders(&self) -> impl Iterator<Item = &[Picture]> {
+        self.video.chunk_by(|one, next| one.track.range() == next.track.range())
+    }
+
+    /// The ladder that everything plays, if there are several.
+    pub(super) fn main_ladder(&self) -> &[Picture] {
+        self.ladders().next().unwrap_or_default()
+    }
+
     /// The title's playing time: that of its longest picture or sound.
     pub(super) fn seconds(&self) -> f64 {
         self.tracks().map(|(_, track)| track.seconds()).fold(0.0, f64::max)

@@ -18,6 +18,7 @@ mod error;
 mod ffmpeg;
 mod finish;
 mod folder;
+mod hdr;
 mod hls;
 mod jobs;
 mod made;
@@ -38,7 +39,7 @@ pub use error::IngestError;
 pub(crate) use ffmpeg::{Run, RunLimits};
 pub use folder::folder_for;
 pub(crate) use jobs::words;
-pub use options::{AudioCodec, Channels, Options, SideSubtitles, Speed, VideoCodec};
+pub use options::{AudioCodec, Channels, HdrCodec, Options, SideSubtitles, Speed, VideoCodec};
 pub use progress::{EncodingPace, Progress, on_terminal};
 pub use stop::Stop;
 
@@ -51,9 +52,10 @@ use catalog::{Record, TitleName, sha256};
 
 use crate::ffprobe::ProbeError;
 use crate::first_frames::{self, FrameData};
+use crate::hdr_metadata::HdrMetadata;
 use crate::probe::probe;
 use crate::source::{Audio, DolbyVision, Source};
-use crate::{film, first_frame};
+use crate::{film, first_frame, hdr_metadata};
 use jobs::Tools;
 use work::Work;
 
@@ -128,6 +130,7 @@ pub fn ingest(
         fs::create_dir(library).attempt("make the folder", library)?;
     }
     let tools = Tools::ask(&source, options);
+    hdr::check(&source, options, tools)?;
     let ingest =
         Ingest { file, film, side: side?, library, title, options, stop, source, tools, identity };
     if let Some(kept) = ingest.kept()? {
@@ -179,7 +182,7 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
         }
         source.burnt = Some(wanted.choose(&source)?);
     }
-    find_lost_data(&mut source, film, options, stop)?;
+    find_frame_data(&mut source, film, options, stop)?;
     if options.copy {
         check_copied_codec(&source)?;
         find_first_frames(&mut source, film, options, stop)?;
@@ -189,8 +192,8 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     Ok(source)
 }
 
-/// Looks for metadata in frames that encoding drops, for the notes. A copy keeps it.
-fn find_lost_data(
+/// Looks for metadata in frames that encoding drops, unless it gets it from here, or a note says so. A copy keeps it.
+fn find_frame_data(
     source: &mut Source,
     film: &File,
     options: &Options,
@@ -198,13 +201,17 @@ fn find_lost_data(
 ) -> Result<(), IngestError> {
     let Some(video) = source.video.as_ref().filter(|_| !options.copy) else { return Ok(()) };
     let (index, is_hdr) = (video.index, video.colours.is_hdr());
-    let find = |data| {
-        first_frames::have(data, film, source, index, &options.bounds, stop).map_err(probe_failed)
+    let bounds = &options.bounds;
+    let hdr = match is_hdr {
+        true => hdr_metadata::of_first_frame(film, source, index, bounds, stop),
+        false => Ok(HdrMetadata::default()),
     };
-    let has_hdr10_plus = is_hdr && find(FrameData::Hdr10Plus)?;
-    let loses_captions = !options.video_codec.keeps_captions() && find(FrameData::Captions)?;
+    let hdr = hdr.map_err(probe_failed)?;
+    let loses_captions = !options.video_codec.keeps_captions()
+        && first_frames::have(FrameData::Captions, film, source, index, bounds, stop)
+            .map_err(probe_failed)?;
     if let Some(video) = &mut source.video {
-        video.has_hdr10_plus = has_hdr10_plus;
+        video.hdr = video.hdr.or(hdr);
         video.loses_captions = loses_captions;
     }
     Ok(())
@@ -267,10 +274,11 @@ fn probe_failed(error: ProbeError) -> IngestError {
 impl Tools {
     fn ask(source: &Source, options: &Options) -> Self {
         let is_hdr = source.video.as_ref().is_some_and(|video| video.colours.is_hdr());
+        let is_av1 = options.video_codec == VideoCodec::Av1
+            || hdr::wanted(source, options) == Some(HdrCodec::Av1);
         Self {
             has_zscale: is_hdr && ffmpeg::has("-filters", "zscale"),
-            has_svt_av1: options.video_codec == VideoCodec::Av1
-                && ffmpeg::has("-encoders", "libsvtav1"),
+            has_svt_av1: is_av1 && ffmpeg::has("-encoders", "libsvtav1"),
         }
     }
 }

@@ -28,6 +28,16 @@ impl VideoCodec {
     }
 }
 
+/// The codec for pictures of high dynamic range.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HdrCodec {
+    /// H.265 (HEVC), Main 10, which screens and players of HDR have in common.
+    #[default]
+    Hevc,
+    /// AV1: smaller; not played by older devices.
+    Av1,
+}
+
 /// The codec for sound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AudioCodec {
@@ -78,6 +88,9 @@ pub struct Options {
     pub ladder: Ladder,
     /// The codec for pictures.
     pub video_codec: VideoCodec,
+    /// For a source of high dynamic range (PQ or HLG): make all sizes in this range, too, next to those in standard range. Has no effect on
+    /// other sources, and with `copy`.
+    pub hdr: Option<HdrCodec>,
     /// The codec for sound.
     pub audio_codec: AudioCodec,
     /// The number of audio channels to keep.
@@ -105,6 +118,7 @@ impl Default for Options {
         Self {
             ladder: Ladder::default(),
             video_codec: VideoCodec::default(),
+            hdr: None,
             audio_codec: AudioCodec::default(),
             channels: Channels::default(),
             speed: Speed::default(),

@@ -50,7 +50,8 @@ pub(super) fn poster(
     limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
     let small_enough = |one: &&Picture| one.width.min(one.height) <= POSTER_SIDE_MAX;
-    let best = made.video.iter().rev().find(small_enough).or(made.video.first());
+    let ladder = made.main_ladder();
+    let best = ladder.iter().rev().find(small_enough).or(ladder.first());
     let Some(best) = best else { return Ok(()) };
     // Start at the key frame before that time, which exists even in a film of a single frame.
     let begin = best.track.seconds() * POSTER_PART;
@@ -75,7 +76,7 @@ pub(super) fn thumbnails(
     folder: &Path,
     limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
-    let Some(smallest) = made.video.first() else { return Ok(()) };
+    let Some(smallest) = made.main_ladder().first() else { return Ok(()) };
     let plan = Plan::of(smallest);
     let mut arguments = words("-skip_frame nokey");
     arguments.extend(formats::rendition());

@@ -19,6 +19,17 @@ pub(crate) enum VideoRange {
     Pq,
 }
 
+impl VideoRange {
+    /// The word in a title's record. None for standard range.
+    pub(crate) fn word(self) -> Option<&'static str> {
+        match self {
+            Self::Sdr => None,
+            Self::Hlg => Some("hlg"),
+            Self::Pq => Some("pq"),
+        }
+    }
+}
+
 impl Cicp {
     /// Those that players assume if nothing is stated.
     pub(crate) const BT709: Self = Self { primaries: 1, transfer: 1, matrix: 1 };

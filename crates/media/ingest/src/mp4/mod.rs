@@ -13,6 +13,7 @@ mod fragment;
 mod index;
 mod join;
 mod rates;
+mod static_metadata;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use boxes::{Fragment, TopLevel, top_level};
 pub(crate) use colour::{Cicp, VideoRange};
 pub(crate) use index::{ENTRIES_MAX, Segment};
 pub(crate) use join::join_short_end;
+pub(crate) use static_metadata::set_static_metadata;
 
 /// No 'moov' or 'sidx' of a file with one track is larger: an index of 16 hours with a segment a second has 700 KB.
 const HEAD_BYTES_MAX: u64 = 16 << 20;

@@ -36,12 +36,14 @@ fn near(a: Rgb, b: Rgb) -> bool {
 }
 
 /// What the file states: range, matrix, transfer, primaries.
-fn tags(file: &Path) -> String {
-    probe(file, "stream=color_range,color_space,color_transfer,color_primaries")
+pub(crate) fn tags(file: &Path) -> String {
+    let tags = probe(file, "stream=color_range,color_space,color_transfer,color_primaries");
+    // A comma follows if there is more information about the stream.
+    tags.trim_end_matches(',').to_owned()
 }
 
 /// The title of a source made by the arguments in `words`.
-fn ingested(words: &str, file: &str, options: &Options) -> (Library, Ingested) {
+pub(crate) fn ingested(words: &str, file: &str, options: &Options) -> (Library, Ingested) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join(file);
     make(words, &source);
@@ -197,7 +199,7 @@ fn rgb_and_full_range_become_limited_bt709() {
 }
 
 /// A film of high dynamic range, all of its colours stored as in BT.2020.
-fn hdr(transfer: &str, tags: &str) -> String {
+pub(crate) fn hdr(transfer: &str, tags: &str) -> String {
     let filter = "format=gbrp10le,scale=out_color_matrix=bt2020,format=yuv420p10le";
     format!(
         "-f lavfi -i color=c=0x609060:rate=5:duration=0.4:size=320x180,{filter} -c:v libx265 -preset ultrafast \
@@ -205,7 +207,7 @@ fn hdr(transfer: &str, tags: &str) -> String {
     )
 }
 
-const STATED: &str = ":colorprim=bt2020:colormatrix=bt2020nc";
+pub(crate) const STATED: &str = ":colorprim=bt2020:colormatrix=bt2020nc";
 
 #[test]
 fn high_dynamic_range_without_primaries_and_matrix_has_those_of_bt2020() {

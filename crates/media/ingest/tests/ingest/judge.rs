@@ -103,7 +103,8 @@ pub(crate) fn tracks(record: &Record) -> Vec<String> {
 }
 
 /// Another parser reads every box to its end, and finds a head, one index, then nothing but fragments. Where the index has become shorter,
-/// because its last two segments are one, there is a gap in front of it.
+/// because its last two segments are one, there is a gap in front of it; another one
+/// is behind the head, if static metadata was written into it.
 fn boxes(file: &Path) {
     let mut reader = fs::File::open(file).expect("a file");
     let mut kinds = String::new();
@@ -131,7 +132,8 @@ fn boxes(file: &Path) {
             other => panic!("{}: {other:?}", file.display()),
         });
     }
-    let fragments = kinds.strip_prefix("thi").or_else(|| kinds.strip_prefix("th_i"));
+    let fragments = kinds.strip_prefix("th").map(|rest| rest.trim_start_matches('_'));
+    let fragments = fragments.and_then(|rest| rest.strip_prefix('i'));
     let fragments = fragments.unwrap_or_else(|| panic!("{kinds}"));
     assert!(!fragments.is_empty() && fragments.replace("fd", "").is_empty(), "{kinds}");
 }
@@ -316,7 +318,14 @@ const FORMS: &[Form] = &[
     (
         "AdaptationSet",
         &["mimeType"],
-        &["id", "contentType", "lang", "subsegmentAlignment", "subsegmentStartsWithSAP"],
+        &[
+            "id",
+            "contentType",
+            "lang",
+            "selectionPriority",
+            "subsegmentAlignment",
+            "subsegmentStartsWithSAP",
+        ],
         &[
             "EssentialProperty",
             "SupplementalProperty",
@@ -370,7 +379,12 @@ fn is_valid(attribute: &str, value: &str) -> bool {
     let number = |text: &str| text.parse::<u32>().is_ok_and(|number| number > 0);
     let two = |between| value.split_once(between).map(|(a, b)| (a.to_owned(), b.to_owned()));
     match attribute {
-        "bandwidth" | "width" | "height" | "timescale" | "subsegmentStartsWithSAP" => number(value),
+        "bandwidth"
+        | "width"
+        | "height"
+        | "timescale"
+        | "selectionPriority"
+        | "subsegmentStartsWithSAP" => number(value),
         "indexRangeExact" | "subsegmentAlignment" => value == "true",
         "frameRate" => two('/').is_some_and(|(a, b)| number(&a) && number(&b)),
         "sar" => two(':').is_some_and(|(a, b)| number(&a) && number(&b)),

@@ -190,11 +190,13 @@ fn vp9_is_copied_and_its_codec_named_with_its_colours() {
     let picture = "-f lavfi -i testsrc2=size=160x90:rate=15:duration=3";
     let pq =
         "-pix_fmt yuv420p10le -color_primaries bt2020 -color_trc smpte2084 -colorspace bt2020nc";
+    let hlg = "-pix_fmt yuv420p10le -color_trc arib-std-b67";
     let bt709 = "-color_primaries bt709 -color_trc bt709 -colorspace bt709 -color_range tv";
     for (tags, file, codec) in [
         ("", "film.webm", "vp09.00.10.08"),
         (bt709, "hd.webm", "vp09.00.10.08.01.01.01.01.00"),
         (pq, "hdr.mkv", "vp09.02.10.10.01.09.16.09.00"),
+        (hlg, "hlg.mkv", "vp09.02.10.10.01.09.18.09.00"),
     ] {
         let words = format!("{picture} {encoder} {tags}");
         let Some((_library, made)) = made(&words, file, &copy) else { return };
@@ -207,6 +209,17 @@ fn vp9_is_copied_and_its_codec_named_with_its_colours() {
             assert!(text.contains(found.as_str()), "{text}");
             assert_eq!(frames(&made.folder.join(manifest), "0:v:0").len(), 45, "{manifest}");
         }
+        let master = fs::read_to_string(made.folder.join("master.m3u8")).expect("a playlist");
+        let ranges: Vec<_> = master.split("VIDEO-RANGE=").skip(1).collect();
+        let expected = match file {
+            "hdr.mkv" => Some("PQ"),
+            "hlg.mkv" => Some("HLG"),
+            _ => None,
+        };
+        // Of the picture, and of its key frames.
+        assert_eq!(ranges.len(), expected.map_or(0, |_| 2), "{master}");
+        assert!(ranges.iter().all(|rest| expected.is_some_and(|range| rest.starts_with(range))));
+        assert_eq!(made.record.video[0].range, expected.map(str::to_lowercase));
     }
 }
 

@@ -151,7 +151,7 @@ impl<'a> Period<'a> {
 enum Content {
     Pictures,
     Sound,
-    /// Subtitles, thumbnails, trick modes.
+    /// Subtitles, thumbnails, trick modes, high dynamic range next to others.
     Other,
     /// Not specified.
     Unknown,
@@ -169,7 +169,7 @@ pub(super) struct Set<'a> {
 impl<'a> Set<'a> {
     fn read(node: Node<'a, 'a>) -> Result<Self, ManifestError> {
         let (mut level, mut levels) = (Level::new(node), Vec::new());
-        let (mut is_main, mut is_trick) = (false, false);
+        let (mut is_main, mut is_special) = (false, false);
         for child in node.children() {
             match child.tag_name().name() {
                 "Representation" => {
@@ -178,11 +178,11 @@ impl<'a> Set<'a> {
                     levels.push(of_representation);
                 }
                 "Role" => is_main |= child.attribute("value") == Some("main"),
-                "EssentialProperty" => is_trick |= is_trick_mode(child),
+                "EssentialProperty" => is_special |= is_trick_mode(child) || is_hdr(child),
                 _ => level.take(child)?,
             }
         }
-        let content = if is_trick { Content::Other } else { content(node, levels.first()) };
+        let content = if is_special { Content::Other } else { content(node, levels.first()) };
         Ok(Self { level, content, is_main, levels })
     }
 }
@@ -190,6 +190,13 @@ impl<'a> Set<'a> {
 /// According to the guidelines of DASH-IF, section 3.2.9.
 fn is_trick_mode(property: Node<'_, '_>) -> bool {
     property.attribute("schemeIdUri") == Some("http://dashif.org/guidelines/trickmode")
+}
+
+/// Pictures of high dynamic range that other players should leave out: PQ or HLG (ISO/IEC 23091-2).
+fn is_hdr(property: Node<'_, '_>) -> bool {
+    let is_transfer =
+        property.attribute("schemeIdUri") == Some("urn:mpeg:mpegB:cicp:TransferCharacteristics");
+    is_transfer && matches!(property.attribute("value"), Some("16" | "18"))
 }
 
 fn content(set: Node<'_, '_>, first: Option<&Level<'_>>) -> Content {

@@ -215,21 +215,27 @@ fn what_is_not_pictures_or_sound_is_left_out() {
     };
     let trick =
         "<EssentialProperty schemeIdUri=\"http://dashif.org/guidelines/trickmode\" value=\"1\"/>";
+    let transfer = |code: u8| {
+        let scheme = "urn:mpeg:mpegB:cicp:TransferCharacteristics";
+        format!("<EssentialProperty schemeIdUri=\"{scheme}\" value=\"{code}\"/>")
+    };
     let text = format!(
-        "<MPD mediaPresentationDuration=\"PT2S\"><Period>{}{}{}{}{}{}</Period></MPD>",
+        "<MPD mediaPresentationDuration=\"PT2S\"><Period>{}{}{}{}{}{}{}{}</Period></MPD>",
         set("contentType=\"text\"", "", "s"),
         set("contentType=\"image\"", "", "i"),
         set("contentType=\"audio\" lang=\"de\"", "<Role value=\"dub\"/>", "de"),
         set("contentType=\"audio\" lang=\"en\"", "<Role value=\"main\"/>", "en"),
         set("mimeType=\"video/mp4\"", trick, "t"),
+        set("mimeType=\"video/mp4\"", &transfer(16), "pq"),
         set("mimeType=\"video/mp4\"", "", "v"),
+        set("mimeType=\"video/mp4\"", &transfer(1), "w"),
     );
     let title = read("m.mpd", &text).expect("a title");
     let ids = |track: &crate::Track| {
         let ids = track.renditions.iter().map(|one| one.id.clone());
         ids.collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(title.tracks.iter().map(ids).collect::<Vec<_>>(), ["v", "en"]);
+    assert_eq!(title.tracks.iter().map(ids).collect::<Vec<_>>(), ["v w", "en"]);
 }
 
 #[test]
