@@ -3,8 +3,9 @@
 //!
 //! A source that states its colours is read as stated. What it leaves out is assumed the way players do:
 //!
-//! - Matrix: RGB needs none. BT.709 for a picture at least 1280 pixels wide or more than 576 high, else BT.601. This is mpv's rule
-//!   (`mp_csp_guess_colorspace`, from its mp_image code); Chromium and VLC decide by height alone, at 720 and 576 lines.
+//! - Matrix: RGB needs none. BT.601 for a codec whose specification knows no other one. Otherwise BT.709 for a picture at least 1280 pixels wide
+//!   or more than 576 high, else BT.601. This is mpv's rule (`mp_csp_guess_colorspace`, from its mp_image code); Chromium and VLC decide by
+//!   height alone, at 720 and 576 lines.
 //! - Primaries and transfer: BT.709. Screens of ordinary range differ too little to convert between their curves, so no SDR curve is
 //!   converted to another, except linear light.
 //! - With a transfer of high dynamic range (PQ, HLG): the primaries and the matrix of BT.2020 (ITU-R BT.2100 has no others).
@@ -37,6 +38,7 @@ enum Pixels {
 /// The properties of a stream, as ffprobe prints them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ColourTags<'a> {
+    pub(crate) codec: Option<&'a str>,
     pub(crate) pixels: Option<&'a str>,
     pub(crate) range: Option<&'a str>,
     pub(crate) primaries: Option<&'a str>,
@@ -104,6 +106,8 @@ const RGB_FORMATS: [&str; 14] = [
 ];
 const GREY_FORMATS: [&str; 2] = ["gray", "ya"];
 
+/// Codecs that only have the matrix of BT.601: Theora (its specification, section 4.2) and VP3, VP6 and VP8 (RFC 6386 section 9.2), JPEG (JFIF).
+const BT601_CODECS: [&str; 7] = ["theora", "vp3", "vp6", "vp6a", "vp6f", "vp8", "mjpeg"];
 /// Larger pictures without a matrix are read as BT.709.
 const SD_WIDTH_MAX: u32 = 1279;
 const SD_HEIGHT_MAX: u32 = 576;
@@ -138,7 +142,8 @@ impl Colours {
             .filter(|one| known(convertible, one).is_none());
         let matrix = matrix.and_then(|one| known(convertible, one));
         let is_wide = is_hdr || primaries == Some("bt2020") || unconvertible.is_some();
-        let is_large = width > SD_WIDTH_MAX || height > SD_HEIGHT_MAX;
+        let is_bt601 = tags.codec.is_some_and(|codec| BT601_CODECS.contains(&codec));
+        let is_large = !is_bt601 && (width > SD_WIDTH_MAX || height > SD_HEIGHT_MAX);
         let assumed_matrix = match (pixels, is_wide, is_large) {
             (Pixels::Yuv, true, _) => "bt2020nc",
             (Pixels::Yuv, false, false) => "smpte170m",
@@ -335,6 +340,14 @@ mod tests {
     fn a_picture_in_bt709_is_only_scaled() {
         let scaled = Colours::target().scale_to_bt709(64, 36, true);
         assert_eq!(scaled, "scale=64:36:flags=bicubic,format=yuv420p");
+    }
+
+    #[test]
+    fn a_large_picture_without_a_matrix_is_bt709_unless_its_codec_knows_only_bt601() {
+        for (codec, matrix) in [("h264", "bt709"), ("theora", "smpte170m"), ("vp8", "smpte170m")] {
+            let tags = ColourTags { codec: Some(codec), ..ColourTags::default() };
+            assert_eq!(Colours::new(&tags, 1280, 720).matrix, matrix, "{codec}");
+        }
     }
 
     #[test]

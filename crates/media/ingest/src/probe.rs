@@ -384,6 +384,7 @@ impl Stream {
 
     fn colour_tags(&self) -> ColourTags<'_> {
         ColourTags {
+            codec: self.codec_name.as_deref(),
             pixels: self.pix_fmt.as_deref(),
             range: self.color_range.as_deref(),
             primaries: self.color_primaries.as_deref(),

@@ -112,6 +112,10 @@ fn an_untagged_film_is_read_by_its_size_and_all_sizes_show_the_same_colour() {
     // SD: television of 576 lines, and smaller.
     becomes(&green("720x576", &stored("bt601", "yuv420p"), ""), "pal.mkv", GREEN);
     becomes(&green("320x180", &stored("bt601", "yuv422p"), ""), "small.mov", GREEN);
+    // Theora has no other matrix, however large the picture.
+    let filter = stored("bt601", "yuv420p");
+    let words = format!("-f lavfi -i {IN_GREEN}:size=1280x720,{filter} -c:v libtheora -q:v 10");
+    becomes(&words, "large.ogv", GREEN);
 }
 
 #[test]
