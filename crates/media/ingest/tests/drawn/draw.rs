@@ -236,6 +236,10 @@ impl Film {
         }
         let begins_elsewhere = picture.late_seconds > 0.0 || matches!(self.cut, Cut::Trimmed(_));
         self.options.copy |= begins_elsewhere && random.one_in(2);
+        if picture.late_seconds > 0.0 && random.one_in(2) {
+            // The picture ends last, so the title ends with what began late.
+            self.sounds.iter_mut().for_each(|sound| sound.early_seconds = 1.0);
+        }
         let is_broadcast = self.container.muxer.starts_with("mpegts") && self.cut == Cut::Whole;
         let is_early = picture.early_seconds == 0.0 && picture.late_seconds == 0.0;
         if is_broadcast && is_early && random.one_in(6) {

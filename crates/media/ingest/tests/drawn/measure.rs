@@ -36,6 +36,25 @@ pub(crate) struct Heard {
     pub(crate) hertz: f64,
 }
 
+/// Times of an MP4 before this are hidden; less is rounding.
+const HIDDEN_SECONDS: f64 = -0.01;
+
+impl Seen {
+    /// Leaves out what is before 0.
+    pub(crate) fn drop_hidden(&mut self) {
+        self.from = self.from.max(0.0);
+        self.flashes.retain(|flash| *flash > HIDDEN_SECONDS);
+    }
+}
+
+impl Heard {
+    /// Leaves out what is before 0.
+    pub(crate) fn drop_hidden(&mut self) {
+        self.from = self.from.max(0.0);
+        self.beeps.retain(|beep| *beep > HIDDEN_SECONDS);
+    }
+}
+
 /// An input of ffmpeg, and the streams of it to decode.
 pub(crate) struct Input {
     pub(crate) options: &'static str,

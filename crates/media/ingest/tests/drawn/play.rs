@@ -12,6 +12,7 @@ use fullbore_ingest::{Ladder, Rung};
 use crate::draw::Film;
 use crate::judge::{Fault, Kind, judge};
 use crate::make::make;
+use crate::measure::with_bt709_primaries;
 use crate::source::{Source, examine};
 use crate::title::{Title, read};
 
@@ -79,9 +80,11 @@ fn keep(played: &Played, library: &Path) {
     // Sounds of a title are in the order of the source.
     let sound = sound.and_then(|index| source.sounds.get(index));
     let picture = source.picture.as_ref();
+    let patch = picture.filter(|one| one.wide.is_none());
+    let patch = patch.map(|one| with_bt709_primaries(one.patch.map(f64::from), &one.primaries));
     let expected = serde_json::json!({
         "flashes": picture.map(|one| &one.seen.flashes),
-        "patch": picture.filter(|one| one.wide.is_none()).map(|one| one.patch),
+        "patch": patch,
         "beeps": sound.map(|one| &one.heard.beeps),
     });
     let file = library.with_extension("expected").join(format!("{name}.json"));

@@ -18,6 +18,8 @@ pub(crate) struct Source {
     pub(crate) texts: Vec<SourceText>,
     /// Indexes of streams that a title does not carry over, so that it must name them.
     pub(crate) left_out: Vec<u64>,
+    /// When the container begins, on the clock of [`Seen`].
+    pub(crate) begins: f64,
     /// Chapters with a title, on the clock of [`Seen`].
     pub(crate) chapters: Vec<SourceChapter>,
     /// Whether the clock jumps, so that distances across the jump are a matter of taste.
@@ -87,7 +89,7 @@ const ROLES: [&str; 6] =
 pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
     let probed = ffprobe(file, "-show_streams -show_packets -select_streams s")?;
     let packets = probed["packets"].as_array().cloned().unwrap_or_default();
-    let probed = ffprobe(file, "-show_streams -show_chapters")?;
+    let probed = ffprobe(file, "-show_streams -show_chapters -show_format")?;
     let streams = probed["streams"].as_array().cloned().unwrap_or_default();
     let of_kind = |kind: &str| {
         streams.iter().filter(move |one| one["codec_type"] == *kind).collect::<Vec<_>>()
@@ -108,7 +110,12 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
         pictures: if has_picture { vec![format!("v:{at}")] } else { Vec::new() },
         sounds: (0..sounds.len()).map(|index| format!("a:{index}")).collect(),
     };
-    let (seen, heard) = measure(&[input])?;
+    let (mut seen, mut heard) = measure(&[input])?;
+    if film.container.has_edit_lists {
+        // What an edit list hides is before 0, and some of ffmpeg's decoders return it all the same (AV1).
+        seen.iter_mut().for_each(Seen::drop_hidden);
+        heard.iter_mut().for_each(Heard::drop_hidden);
+    }
     let picture = film.picture.as_ref().map(|_| picture_of(film, pictures[at], seen[0].clone()));
     let source = Source {
         sounds: sounds
@@ -134,6 +141,7 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
             })
             .collect(),
         chapters: chapters(&probed),
+        begins: begins(film, &probed),
         picture,
         left_out: pictures
             .iter()
@@ -145,6 +153,12 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
     };
     check(film, &source)?;
     Ok(source)
+}
+
+fn begins(film: &Film, probed: &Value) -> f64 {
+    let stated = probed["format"]["start_time"].as_str().and_then(|start| start.parse().ok());
+    // Without -copyts, ffmpeg lets a file begin at 0.
+    if film.container.is_joinable { 0.0 } else { stated.unwrap_or(0.0) }
 }
 
 fn chapters(probed: &Value) -> Vec<SourceChapter> {

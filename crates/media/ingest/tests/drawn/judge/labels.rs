@@ -35,7 +35,7 @@ pub(super) fn counts(
 pub(super) fn of(
     protocol: &str,
     what: &str,
-    (language, roles): (&Option<String>, &[&'static str]),
+    (language, roles, has_others): (&Option<String>, &[&'static str], bool),
     listed: &Listed,
     faults: &mut Faults,
 ) {
@@ -52,7 +52,11 @@ pub(super) fn of(
     for role in roles {
         let is_right = match *role {
             "comment" if is_dash => has(&["commentary"]),
-            "comment" => !listed.is_autoselected && !listed.is_default,
+            // It is never the default, unless there is nothing else.
+            "comment" if !has_others => has(&["public.auxiliary-content"]),
+            "comment" => {
+                has(&["public.auxiliary-content"]) && !listed.is_autoselected && !listed.is_default
+            }
             "visual_impaired" if is_dash => has(&["description"]),
             "visual_impaired" => has(&["public.accessibility.describes-video"]),
             "hearing_impaired" if is_dash => has(&["caption"]),

@@ -62,6 +62,7 @@ impl Faults {
 /// Everything that is wrong with `title`.
 pub(crate) fn judge(film: &Film, source: &Source, title: &Title) -> Vec<Fault> {
     let mut faults = Faults::default();
+    let has_others = source.sounds.iter().any(|one| !one.roles.contains(&"comment"));
     for (protocol, listing, decoded) in
         [("HLS", &title.hls, &title.by_hls), ("DASH", &title.dash, &title.by_dash)]
     {
@@ -90,7 +91,7 @@ pub(crate) fn judge(film: &Film, source: &Source, title: &Title) -> Vec<Fault> {
                     labels::of(
                         protocol,
                         &format!("sound {index}"),
-                        (&sound.language, &sound.roles),
+                        (&sound.language, &sound.roles, has_others),
                         listed,
                         &mut faults,
                     );
@@ -101,7 +102,7 @@ pub(crate) fn judge(film: &Film, source: &Source, title: &Title) -> Vec<Fault> {
             labels::of(
                 protocol,
                 &format!("text {index}"),
-                (&text.language, &text.roles),
+                (&text.language, &text.roles, true),
                 listed,
                 &mut faults,
             );
