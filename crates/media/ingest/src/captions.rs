@@ -13,8 +13,10 @@ use std::path::Path;
 const MARK: [u8; 8] = [0xb5, 0x00, 0x31, b'G', b'A', b'9', b'4', 0x03];
 /// A message has 31 triples at most, of three bytes, and some bytes may be escaped.
 const MESSAGE_BYTES_MAX: usize = 2 + 31 * 3 * 3 / 2;
-/// How much of a file is read. Programmes with captions have some from their beginning on.
-const READ_BYTES_MAX: u64 = 64 << 20;
+/// How much of a file is in memory at once.
+const PIECE_BYTES: u64 = 1 << 20;
+/// How much of a piece's end is looked at with the next one: a message may continue there.
+const OVERLAP_BYTES: usize = MARK.len() + MESSAGE_BYTES_MAX;
 
 /// The channels of captions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,21 +32,35 @@ impl Captions {
         self.channels.is_empty() && self.services.is_empty()
     }
 
-    /// The captions in the beginning of a video file.
+    /// The captions in a video file. All of it is read, because the first line may come late, and players ignore channels that the playlist doesn't
+    /// list.
     pub(crate) fn read(path: &Path) -> io::Result<Self> {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
-        Ok(Self::of(&bytes))
+        Self::of(File::open(path)?)
     }
 
-    fn of(bytes: &[u8]) -> Self {
+    fn of(mut file: impl Read) -> io::Result<Self> {
         let mut captions = Self::default();
-        let mut rest = bytes;
-        while let Some(at) = find(rest) {
-            rest = &rest[at + MARK.len()..];
-            captions.message(&unescaped(&rest[..rest.len().min(MESSAGE_BYTES_MAX)]));
+        let mut bytes = Vec::new();
+        loop {
+            let is_last = file.by_ref().take(PIECE_BYTES).read_to_end(&mut bytes)? == 0;
+            let overlap = if is_last { 0 } else { OVERLAP_BYTES };
+            let end = bytes.len().saturating_sub(overlap);
+            captions.messages(&bytes, end);
+            bytes.drain(..end);
+            if is_last {
+                return Ok(captions);
+            }
         }
-        captions
+    }
+
+    /// The messages that begin before `end`.
+    fn messages(&mut self, bytes: &[u8], end: usize) {
+        let mut from = 0;
+        while let Some(at) = find(&bytes[from..]).map(|at| from + at).filter(|at| *at < end) {
+            from = at + MARK.len();
+            let message = &bytes[from..];
+            self.message(&unescaped(&message[..message.len().min(MESSAGE_BYTES_MAX)]));
+        }
     }
 
     /// `cc_data` (CEA-708 section 4.4): flags with a count, a reserved byte, triples of a type and two bytes.
@@ -118,7 +134,7 @@ mod tests {
     }
 
     fn found(triples: &[[u8; 3]]) -> (Vec<u8>, Vec<u8>) {
-        let captions = Captions::of(&message(triples));
+        let captions = Captions::of(&message(triples)[..]).unwrap();
         (captions.channels.into_iter().collect(), captions.services.into_iter().collect())
     }
 
@@ -141,9 +157,23 @@ mod tests {
         let mut bytes = message(&[escaped, [0xfc, 0x94, 0x20]]);
         let at = bytes.windows(3).position(|part| part == escaped).unwrap();
         bytes.insert(at + 3, 3);
-        assert_eq!(Captions::of(&bytes).channels, BTreeSet::from([1]));
+        assert_eq!(Captions::of(&bytes[..]).unwrap().channels, BTreeSet::from([1]));
         for length in 0..bytes.len() {
-            let _ = Captions::of(&bytes[..length]);
+            let _ = Captions::of(&bytes[..length]).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_message_is_found_wherever_pieces_of_the_file_end() {
+        let message = message(&[[0xfc, 0x94, 0x20], [0xff, 0x02, 0x21]]);
+        let found = Captions { channels: [1].into(), services: [1].into() };
+        for before in 0..message.len() + 2 {
+            // The piece ends within, before and after the message.
+            let mut bytes = vec![0; PIECE_BYTES as usize - before];
+            bytes.extend(&message);
+            assert_eq!(Captions::of(&bytes[..]).unwrap(), found, "{before}");
+            bytes.extend([0; 2 * PIECE_BYTES as usize]);
+            assert_eq!(Captions::of(&bytes[..]).unwrap(), found, "{before}");
         }
     }
 }

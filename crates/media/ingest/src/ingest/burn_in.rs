@@ -57,7 +57,13 @@ impl BurnIn {
         };
         let Some(stream) = chosen.filter(|_| source.video.is_some()) else {
             let found: Vec<_> = all.iter().map(BitmapSubtitles::listed).collect();
-            let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
+            let found = match found.is_empty() {
+                true => "it has no subtitles that are pictures; leave --burn-in out, because players show text without it".to_owned(),
+                false => format!(
+                    "its subtitles that are pictures are {}; choose one by its number or language, or leave --burn-in out",
+                    found.join(", ")
+                ),
+            };
             return Err(IngestError::NothingToBurnIn { wanted: self.to_string(), found });
         };
         // A track of nothing but forced subtitles usually marks none of its pictures.

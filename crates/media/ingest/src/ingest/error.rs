@@ -56,14 +56,11 @@ pub enum IngestError {
         has_seconds: f64,
     },
     /// No track fits the request to burn subtitles in.
-    #[error(
-        "nothing fits --burn-in {wanted}: its subtitles that are pictures are {found}; choose one by its number or language, or leave \
-         --burn-in out (players show text without it)"
-    )]
+    #[error("nothing fits --burn-in {wanted}: {found}")]
     NothingToBurnIn {
         /// The request.
         wanted: String,
-        /// The tracks that there are.
+        /// The tracks that there are, and what to do.
         found: String,
     },
     /// Nothing says which pictures of a track are forced.
