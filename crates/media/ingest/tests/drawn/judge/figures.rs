@@ -73,7 +73,7 @@ pub(super) fn segments(title: &Title, faults: &mut Faults) {
         let all = playlist.segments.iter().map(|one| one.duration);
         let least = all.fold(f32::MAX, f32::min);
         if playlist.segments.len() > 1 && least < SEGMENT_SECONDS {
-            let name = file.file_name().unwrap_or_default().display();
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
             faults.add(Kind::Segment, format!("{name} has a segment of {least:.3} s"));
         }
     }
