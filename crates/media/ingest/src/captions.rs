@@ -172,7 +172,7 @@ mod tests {
             let mut bytes = vec![0; PIECE_BYTES as usize - before];
             bytes.extend(&message);
             assert_eq!(Captions::of(&bytes[..]).unwrap(), found, "{before}");
-            bytes.extend([0; 2 * PIECE_BYTES as usize]);
+            bytes.resize(bytes.len() + 2 * PIECE_BYTES as usize, 0);
             assert_eq!(Captions::of(&bytes[..]).unwrap(), found, "{before}");
         }
     }
