@@ -9,6 +9,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+/// A part of their name in ffprobe's answer: "ATSC A53 Part 4 Closed Captions".
+const SIDE_DATA: &[u8] = b"A53 Part 4 Closed Captions";
 /// Begins a message: country, provider, "GA94", type of `cc_data`.
 const MARK: [u8; 8] = [0xb5, 0x00, 0x31, b'G', b'A', b'9', b'4', 0x03];
 /// A message has 31 triples at most, of three bytes, and some bytes may be escaped.
@@ -30,6 +32,11 @@ pub(crate) struct Captions {
 impl Captions {
     pub(crate) fn is_empty(&self) -> bool {
         self.channels.is_empty() && self.services.is_empty()
+    }
+
+    /// Whether ffprobe's answer about frames mentions captions. They may be padding.
+    pub(crate) fn may_be_in(frames: &[u8]) -> bool {
+        frames.windows(SIDE_DATA.len()).any(|part| part == SIDE_DATA)
     }
 
     /// The captions in a video file. All of it is read, because the first line may come late, and players ignore channels that the playlist doesn't

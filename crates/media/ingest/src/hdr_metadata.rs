@@ -2,15 +2,8 @@
 //! 2086) and its brightest pixels (CTA-861.3). It is in the stream's description, or only in its frames. Dynamic metadata, HDR10+ (SMPTE ST
 //! 2094-40), is only in frames.
 
-use std::fs::File;
-
 use serde::Deserialize;
 use serde_json::Value;
-
-use crate::confined::Bounds;
-use crate::ffprobe::{ProbeError, ask};
-use crate::ingest::{Stop, words};
-use crate::source::Source;
 
 /// HDR10+ in ffprobe's answer: "HDR Dynamic Metadata SMPTE2094-40 (HDR10+)".
 const HDR10_PLUS: &str = "SMPTE2094-40";
@@ -110,6 +103,13 @@ impl HdrMetadata {
         }
     }
 
+    /// The metadata in ffprobe's answer about frames. An answer in another form has none: a film plays without it.
+    pub(crate) fn of_frames(answer: &[u8]) -> Self {
+        let frames =
+            serde_json::from_slice(answer).map_or_else(|_| Vec::new(), |all: Answer| all.frames);
+        Self::of(frames.iter().flat_map(|frame| &frame.side_data_list))
+    }
+
     /// This metadata, completed by `other`.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
@@ -160,32 +160,6 @@ struct Frame {
     side_data_list: Vec<HdrSideData>,
 }
 
-/// The metadata of the first frame of stream `index`.
-pub(crate) fn of_first_frame(
-    film: &File,
-    source: &Source,
-    index: u32,
-    bounds: &Bounds,
-    stop: &Stop,
-) -> Result<HdrMetadata, ProbeError> {
-    let mut arguments =
-        words(&format!("-select_streams {index} -read_intervals %+#1 -show_frames"));
-    arguments.extend(source.input());
-    match ask(film, arguments, bounds, stop) {
-        Ok(answer) => Ok(parsed(&answer)),
-        // A damaged first frame is no reason to refuse a film.
-        Err(ProbeError::Unreadable(_)) => Ok(HdrMetadata::default()),
-        Err(fault) => Err(fault),
-    }
-}
-
-/// An answer in another form has no metadata: a film plays without it.
-fn parsed(answer: &[u8]) -> HdrMetadata {
-    let frames =
-        serde_json::from_slice(answer).map_or_else(|_| Vec::new(), |all: Answer| all.frames);
-    HdrMetadata::of(frames.iter().flat_map(|frame| &frame.side_data_list))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,7 +173,7 @@ mod tests {
 
     #[test]
     fn static_metadata_is_passed_on_in_the_units_of_each_encoder() {
-        let found = parsed(FRAME.as_bytes());
+        let found = HdrMetadata::of_frames(FRAME.as_bytes());
         assert!(!found.has_hdr10_plus);
         assert_eq!(
             found.for_x265(),
@@ -222,18 +196,18 @@ mod tests {
             ("256000/256", "1e300/1"),
             ("1/10000", "none"),
         ] {
-            let found = parsed(FRAME.replacen(old, new, 1).as_bytes());
+            let found = HdrMetadata::of_frames(FRAME.replacen(old, new, 1).as_bytes());
             assert_eq!((found.mastering, found.light.is_some()), (None, true), "{new}");
         }
-        let found = parsed(FRAME.replacen("1000,", "65536,", 1).as_bytes());
+        let found = HdrMetadata::of_frames(FRAME.replacen("1000,", "65536,", 1).as_bytes());
         assert_eq!((found.mastering.is_some(), found.light), (true, None));
-        assert_eq!(parsed(b"{}"), HdrMetadata::default());
-        assert_eq!(parsed(b"no"), HdrMetadata::default());
+        assert_eq!(HdrMetadata::of_frames(b"{}"), HdrMetadata::default());
+        assert_eq!(HdrMetadata::of_frames(b"no"), HdrMetadata::default());
         let plus = FRAME.replacen(
             "Content light level metadata",
             "HDR Dynamic Metadata SMPTE2094-40 (HDR10+)",
             1,
         );
-        assert!(parsed(plus.as_bytes()).has_hdr10_plus);
+        assert!(HdrMetadata::of_frames(plus.as_bytes()).has_hdr10_plus);
     }
 }

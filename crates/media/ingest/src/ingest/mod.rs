@@ -50,12 +50,12 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Record, TitleName, sha256};
 
+use crate::captions::Captions;
 use crate::ffprobe::ProbeError;
-use crate::first_frames::{self, FrameData};
 use crate::hdr_metadata::HdrMetadata;
 use crate::probe::probe;
 use crate::source::{Audio, DolbyVision, Source};
-use crate::{film, first_frame, hdr_metadata};
+use crate::{film, first_frame, first_frames};
 use jobs::Tools;
 use work::Work;
 
@@ -192,6 +192,9 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     Ok(source)
 }
 
+/// Some encoders of captions skip frames without any.
+const CAPTION_PACKETS: u32 = 60;
+
 /// Looks for metadata in frames that encoding drops, unless it gets it from here, or a note says so. A copy keeps it.
 fn find_frame_data(
     source: &mut Source,
@@ -201,15 +204,16 @@ fn find_frame_data(
 ) -> Result<(), IngestError> {
     let Some(video) = source.video.as_ref().filter(|_| !options.copy) else { return Ok(()) };
     let (index, is_hdr) = (video.index, video.colours.is_hdr());
-    let bounds = &options.bounds;
-    let hdr = match is_hdr {
-        true => hdr_metadata::of_first_frame(film, source, index, bounds, stop),
-        false => Ok(HdrMetadata::default()),
+    let frames = |packets| {
+        let first = (index, packets);
+        first_frames::show(film, source, first, &options.bounds, stop).map_err(probe_failed)
     };
-    let hdr = hdr.map_err(probe_failed)?;
-    let loses_captions = !options.video_codec.keeps_captions()
-        && first_frames::have(FrameData::Captions, film, source, index, bounds, stop)
-            .map_err(probe_failed)?;
+    let hdr = match is_hdr {
+        true => HdrMetadata::of_frames(&frames(1)?),
+        false => HdrMetadata::default(),
+    };
+    let loses_captions =
+        !options.video_codec.keeps_captions() && Captions::may_be_in(&frames(CAPTION_PACKETS)?);
     if let Some(video) = &mut source.video {
         video.hdr = video.hdr.or(hdr);
         video.loses_captions = loses_captions;
