@@ -57,14 +57,14 @@ impl BurnIn {
         };
         let Some(stream) = chosen.filter(|_| source.video.is_some()) else {
             let found: Vec<_> = all.iter().map(BitmapSubtitles::listed).collect();
-            let found = match found.is_empty() {
+            let why = match found.is_empty() {
                 true => "it has no subtitles that are pictures; leave --burn-in out, because players show text without it".to_owned(),
                 false => format!(
                     "its subtitles that are pictures are {}; choose one by its number or language, or leave --burn-in out",
                     found.join(", ")
                 ),
             };
-            return Err(IngestError::NothingToBurnIn { wanted: self.to_string(), found });
+            return Err(IngestError::NothingToBurnIn { wanted: self.to_string(), why });
         };
         // A track of nothing but forced subtitles usually marks none of its pictures.
         let is_forced_track = is_forced(stream);

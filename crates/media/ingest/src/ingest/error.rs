@@ -56,12 +56,12 @@ pub enum IngestError {
         has_seconds: f64,
     },
     /// No track fits the request to burn subtitles in.
-    #[error("nothing fits --burn-in {wanted}: {found}")]
+    #[error("nothing fits --burn-in {wanted}: {why}")]
     NothingToBurnIn {
         /// The request.
         wanted: String,
-        /// The tracks that there are, and what to do.
-        found: String,
+        /// Which tracks there are, and what to do.
+        why: String,
     },
     /// Nothing says which pictures of a track are forced.
     #[error(

@@ -202,7 +202,7 @@ fn colour_notes(video: &Video, is_copied: bool, has_hdr: bool, has_zscale: bool)
     let is_hdr = video.colours.is_hdr();
     match (is_copied, has_zscale) {
         (false, true) if has_hdr => notes.push(
-            "its high dynamic range was kept in sizes of their own, and mapped to standard range in the others".into(),
+            "its high dynamic range was kept in separate sizes, and mapped to standard range in the others".into(),
         ),
         (false, true) if is_hdr => {
             notes.push("its high dynamic range was mapped to standard range".into());

@@ -70,7 +70,7 @@ fn pq_and_hlg_become_two_ladders() {
         playlists_lead_each_player_to_its_ladder(&made.folder, &made.record, &word.to_uppercase());
         let code = if word == "pq" { 16 } else { 18 };
         manifest_lets_others_leave_it_out(&made.folder.join("manifest.mpd"), code);
-        let noted = made.notes.iter().any(|note| note.contains("kept in sizes of their own"));
+        let noted = made.notes.iter().any(|note| note.contains("kept in separate sizes"));
         assert!(noted, "{:?}", made.notes);
     }
 }
