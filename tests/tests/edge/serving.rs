@@ -3,6 +3,7 @@
 use crate::origin::{Manner, Origin};
 use crate::{MIB, edge, launch};
 use fullbore_tests::{Launch, Plain, Server, Signal, eventually, may_open, tool, until};
+use std::collections::BTreeSet;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
 use tempfile::tempdir;
@@ -345,4 +346,26 @@ fn two_servers_cannot_share_a_cache() {
     let second = std::panic::catch_unwind(|| edge(&origin, cache.path(), ""));
     let said = second.err().expect("it does not start").downcast::<String>().unwrap();
     assert!(said.contains("another server uses it"), "{said}");
+}
+
+/// A bucket that was filled from a Mac has decomposed names, and any other origin the names that were typed.
+#[test]
+fn an_origins_file_is_found_by_either_form_of_its_name() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let of_mac = origin.put("/mac/e%CC%81.mp4", 1, 1000, LASTING);
+    let typed = origin.put("/typed/%C3%A9.mp4", 2, 1000, LASTING);
+    let server = edge(&origin, cache.path(), "");
+    let mut viewer = Plain::connect(server.address);
+    for name in ["%C3%A9", "e%CC%81"] {
+        assert_eq!(viewer.fetch(&format!("/mac/{name}.mp4")).body, *of_mac, "{name}");
+        assert_eq!(viewer.fetch(&format!("//typed//{name}.mp4")).body, *typed, "{name}");
+    }
+    let paths = || -> BTreeSet<_> { origin.seen().into_iter().map(|seen| seen.path).collect() };
+    let expected = ["/mac/%C3%A9.mp4", "/mac/e%CC%81.mp4", "/typed/%C3%A9.mp4"];
+    assert_eq!(paths(), expected.map(str::to_owned).into(), "the composed name comes first");
+    for name in ["e%CC%81", "a"] {
+        assert_eq!(viewer.fetch(&format!("/none/{name}.mp4")).status, 404, "{name}");
+    }
+    let none = ["/none/%C3%A9.mp4", "/none/a.mp4", "/none/e%CC%81.mp4"];
+    assert!(paths().into_iter().filter(|path| path.starts_with("/none")).eq(none));
 }

@@ -39,7 +39,7 @@ const ARROWS: &str = "
     doctor:         machine
     silo_map:       config delivery machine net
     live_figures:   catalog net qoe reactor telemetry
-    config:         acme catalog delivery disk edge files http machine net tcp tls
+    config:         acme catalog delivery disk edge escape files http machine net tcp tls
     acme:           files helper_process http listener outbound
     edge:           escape helper_process outbound s3
     publish:        catalog files http s3

@@ -16,10 +16,10 @@ const OTHERS_MAX = 12;
 
 const root = document.querySelector<HTMLElement>("#watch") ?? document.body;
 
-/** The path after `watch/` in the address, in the form of the list of titles. */
+/** The path after `watch/` in the address, in the form of the list of titles. Several slashes are one, as for the server. */
 function wantedPath(): string {
   const below = location.pathname.slice(new URL("watch/", document.baseURI).pathname.length);
-  return below.replace(/\/$/, "");
+  return below.replace(/\/+/g, "/").replace(/^\/|\/$/g, "");
 }
 
 function decoded(path: string): string {
@@ -43,8 +43,9 @@ async function findInFleet(): Promise<[Title | undefined, Title[]]> {
 /** The title of this page. The first list that arrives does not yet have a title that was made a moment ago. */
 async function find(): Promise<[Title | undefined, Title[]]> {
   if (isFleet) return findInFleet();
-  const path = decoded(wantedPath());
-  const among = (titles: Title[]) => titles.find((title) => decoded(title.path) === path);
+  // A name may be composed in the address and decomposed on the server's disk, or the reverse.
+  const path = decoded(wantedPath()).normalize();
+  const among = (titles: Title[]) => titles.find((title) => decoded(title.path).normalize() === path);
   let titles = await listWhole();
   if (among(titles) === undefined) {
     await new Promise((done) => setTimeout(done, LISTED_ANEW_MS));

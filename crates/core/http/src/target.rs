@@ -2,14 +2,16 @@
 //!
 //! A [`LibraryPath`] can only be made here, and is safe to open beneath the library: it is relative and percent-decoded
 //! exactly once, and no segment is empty, begins with a dot, or contains a slash or control byte. The opener ensures
-//! that links do not lead out of the library (openat2). Nothing is normalised: a path that needs it is refused, because
-//! no client that follows the library's own links sends one.
-
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+//! that links do not lead out of the library (openat2).
+//!
+//! Two differences between paths don't count, here or anywhere behind: several slashes are one, and Unicode's composed and decomposed names are one
+//! name (`library_path.rs`). They are removed before anything looks at the path, so access rules, tokens, header rules and caches see one path where
+//! the library has one file. Nothing else is normalised: a path with dot segments is refused, because no client that follows the library's own links
+//! sends one.
 
 use escape::percent;
+
+use crate::library_path::LibraryPath;
 
 use crate::{Method, Reject};
 
@@ -33,15 +35,9 @@ impl Resource {
     pub fn below(&self, count: usize) -> Option<Self> {
         let (Self::File(path) | Self::Directory(path)) = self else { return None };
         let is_directory = matches!(self, Self::Directory(_));
-        let mut rest = path.as_bytes();
-        for _ in 0..count {
-            rest = match rest.iter().position(|byte| *byte == b'/') {
-                Some(end) => &rest[end + 1..],
-                None if is_directory && !rest.is_empty() => &[],
-                None => return None,
-            };
-        }
-        Some(classify(rest.to_vec(), is_directory))
+        let rest = path.below(count)?;
+        // A file's path has a last segment.
+        (is_directory || !rest.as_bytes().is_empty()).then(|| classify(rest, is_directory))
     }
 }
 
@@ -50,8 +46,6 @@ impl Resource {
 pub enum PathEscape {
     /// A `.` or `..` segment, plain or percent-encoded.
     DotSegment,
-    /// An empty segment, as in `//`.
-    EmptySegment,
     /// A `/` written as `%2F`: no file name contains one.
     EncodedSlash,
     /// NUL or another control byte, percent-encoded.
@@ -62,55 +56,17 @@ pub enum PathEscape {
 
 impl PathEscape {
     /// Every reason, for registering counters.
-    pub const ALL: [Self; 5] = [
-        Self::DotSegment,
-        Self::EmptySegment,
-        Self::EncodedSlash,
-        Self::ControlByte,
-        Self::HiddenName,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::DotSegment, Self::EncodedSlash, Self::ControlByte, Self::HiddenName];
 
     /// The reason as a counter label, in snake case.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DotSegment => "dot_segment",
-            Self::EmptySegment => "empty_segment",
             Self::EncodedSlash => "encoded_slash",
             Self::ControlByte => "control_byte",
             Self::HiddenName => "hidden_name",
         }
-    }
-}
-
-/// A decoded path relative to the library's root, without `/` at either end; the module's comment lists its guarantees. Bytes, because file names on
-/// Linux need not be UTF-8.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct LibraryPath(Vec<u8>);
-
-impl LibraryPath {
-    /// A path as an operator writes it: as on disk, nothing encoded, with or without a slash at each end. `/` is the
-    /// root. `None` if no request could name it.
-    pub fn as_written(path: &[u8]) -> Option<Self> {
-        let inner = path.strip_prefix(b"/").unwrap_or(path);
-        let inner = inner.strip_suffix(b"/").unwrap_or(inner);
-        let mut segments = inner.split(|byte| *byte == b'/').enumerate();
-        let is_nameable = segments.all(|(index, segment)| escape_of(segment, index == 0).is_none());
-        (path == b"/" || is_nameable).then(|| Self(inner.to_vec()))
-    }
-
-    /// The path's bytes, without NUL.
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// The path for calls of the standard library.
-    pub fn as_path(&self) -> &Path {
-        Path::new(OsStr::from_bytes(&self.0))
-    }
-
-    /// The bytes without a copy.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.0
     }
 }
 
@@ -187,16 +143,9 @@ fn is_name_byte(byte: u8) -> bool {
 
 /// The resource of an origin-form path; an empty one (`http://host`) is the root.
 fn resource(path: &str) -> Result<Resource, Reject> {
-    let inner = path.strip_prefix('/').unwrap_or(path);
-    if inner.is_empty() {
-        return Ok(Resource::Directory(LibraryPath(Vec::new())));
-    }
-    let (segments, is_directory) = match inner.strip_suffix('/') {
-        Some(segments) => (segments, true),
-        None => (inner, false),
-    };
-    let mut decoded = Vec::with_capacity(segments.len());
-    for segment in segments.split('/') {
+    // As long as most paths are, which have one slash in front, so that they are allocated once.
+    let mut decoded = Vec::with_capacity(path.len().saturating_sub(1));
+    for segment in path.split('/').filter(|segment| !segment.is_empty()) {
         if !decoded.is_empty() {
             decoded.push(b'/');
         }
@@ -206,24 +155,25 @@ fn resource(path: &str) -> Result<Resource, Reject> {
             return Ok(Resource::Refused(escape));
         }
     }
-    Ok(classify(decoded, is_directory))
+    let is_directory = decoded.is_empty() || path.ends_with('/');
+    Ok(classify(LibraryPath::decoded(decoded), is_directory))
 }
 
-fn classify(decoded: Vec<u8>, is_directory: bool) -> Resource {
-    match decoded.strip_prefix(RESERVED_SEGMENT) {
-        Some([]) => Resource::Reserved(LibraryPath(Vec::new())),
-        Some([b'/', rest @ ..]) => Resource::Reserved(LibraryPath(rest.to_vec())),
-        _ if is_directory => Resource::Directory(LibraryPath(decoded)),
-        _ => Resource::File(LibraryPath(decoded)),
+fn classify(path: LibraryPath, is_directory: bool) -> Resource {
+    let is_reserved = path.as_bytes().split(|byte| *byte == b'/').next() == Some(RESERVED_SEGMENT);
+    match path.below(1).filter(|_| is_reserved) {
+        Some(rest) => Resource::Reserved(rest),
+        None if is_directory => Resource::Directory(path),
+        None => Resource::File(path),
     }
 }
 
 /// The name at the top of a site under which clients look for well-known files (RFC 8615 section 3).
 const WELL_KNOWN: &[u8] = b".well-known";
 
-fn escape_of(segment: &[u8], is_first: bool) -> Option<PathEscape> {
+/// Why `segment`, which is not empty, is refused.
+pub(crate) fn escape_of(segment: &[u8], is_first: bool) -> Option<PathEscape> {
     match segment {
-        b"" => Some(PathEscape::EmptySegment),
         b"." | b".." => Some(PathEscape::DotSegment),
         _ if segment.contains(&b'/') => Some(PathEscape::EncodedSlash),
         _ if segment.iter().any(u8::is_ascii_control) => Some(PathEscape::ControlByte),
@@ -238,7 +188,7 @@ mod tests {
     use super::*;
 
     fn path(text: &str) -> LibraryPath {
-        LibraryPath(text.as_bytes().to_vec())
+        LibraryPath::decoded(text.as_bytes().to_vec())
     }
 
     fn resource_of(target: &str) -> Result<Resource, Reject> {
@@ -259,7 +209,7 @@ mod tests {
         assert_eq!(resource_of("/a%20b+c%25.mp4"), Ok(Resource::File(path("a b+c%.mp4"))));
         assert_eq!(resource_of("/%252e%252e/x"), Ok(Resource::File(path("%2e%2e/x"))));
         assert_eq!(resource_of("/caf\u{e9}%C3%A9"), Ok(Resource::File(path("caf\u{e9}\u{e9}"))));
-        assert_eq!(resource_of("/%ff"), Ok(Resource::File(LibraryPath(vec![0xff]))));
+        assert_eq!(resource_of("/%ff"), Ok(Resource::File(LibraryPath::decoded(vec![0xff]))));
     }
 
     #[test]
@@ -269,7 +219,6 @@ mod tests {
                 PathEscape::DotSegment,
                 &["/..", "/../x", "/a/../b", "/%2e%2E/x", "/a/.%2e", "/./a", "/%2e", "/a/../"][..],
             ),
-            (PathEscape::EmptySegment, &["//", "//x", "/a//b", "/a//", "///"]),
             (PathEscape::EncodedSlash, &["/a%2fb", "/%2F", "/..%2fx", "/%2f..%2f"]),
             (PathEscape::ControlByte, &["/a%00.mp4", "/%0a", "/%7f", "/%1f"]),
             (
@@ -293,20 +242,39 @@ mod tests {
     }
 
     #[test]
-    fn a_written_path_is_one_that_a_request_could_name() {
-        let written = |text: &str| LibraryPath::as_written(text.as_bytes());
-        for (text, same) in [
-            ("/", ""),
-            ("a", "a"),
-            ("/a/", "a"),
-            ("a/b c%20.mp4", "a/b c%20.mp4"),
-            (".well-known/x", ".well-known/x"),
+    fn several_slashes_are_one() {
+        for (target, same) in [
+            ("//", "/"),
+            ("///", "/"),
+            ("//x", "/x"),
+            ("/a//b", "/a/b"),
+            ("//a///b////c.mp4", "/a/b/c.mp4"),
+            ("/a//", "/a/"),
+            ("//-//status.json", "/-/status.json"),
+            ("/-//", "/-/"),
+            ("//.well-known/x", "/.well-known/x"),
+            ("/a//../b", "/a/../b"),
+            ("/a//.b", "/a/.b"),
+            ("http://h//a", "/a"),
         ] {
-            assert_eq!(written(text), Some(path(same)), "{text}");
+            assert_eq!(resource_of(target), resource_of(same), "{target}");
         }
-        for text in ["", "//", "a//", "//a", "a//b", ".", "../a", "a/./b", "a\nb", ".a", "a/.b"] {
-            assert_eq!(written(text), None, "{text:?}");
+        assert_eq!(resource_of("//-"), Ok(Resource::Reserved(path(""))));
+        assert_eq!(resource_of("//a"), Ok(Resource::File(path("a"))), "not the host a");
+    }
+
+    #[test]
+    fn canonically_equivalent_targets_name_one_resource() {
+        let name = |target: &str| match resource_of(target) {
+            Ok(Resource::File(path)) => path.as_bytes().to_vec(),
+            other => panic!("{target}: {other:?}"),
+        };
+        let composed = name("/priv%C3%A9/x.mp4");
+        assert_eq!(composed, "priv\u{e9}/x.mp4".as_bytes());
+        for target in ["/prive%CC%81/x.mp4", "/prive\u{301}/x.mp4", "//prive%cc%81//x.mp4"] {
+            assert_eq!(name(target), composed, "{target}");
         }
+        assert_eq!(name("/prive%CC%81/%FF"), b"priv\xc3\xa9/\xff");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use axum::http::header::HOST;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use catalog::TitlePath;
+use escape::unicode::{composed, decomposed};
 use fleet_protocol::{Name, PublishedTitle, SnapshotNode};
 use steering::{Decision, Fleet, Logged, Playing, Question, decide};
 
@@ -65,7 +66,7 @@ impl Answers {
         self.source.fleet().ok_or(Refusal::NoFleet)
     }
 
-    /// Chooses nodes for a new viewer.
+    /// Chooses nodes for a new viewer. Everything in the answer has the title's path as it was published, however `title` spells it.
     pub(crate) fn choose(&self, title: &str, parts: &Parts) -> Result<Chosen, Refusal> {
         let query = parts.uri.query().unwrap_or("");
         let given = parameter(query, "token");
@@ -74,7 +75,8 @@ impl Answers {
         }
         let fleet = self.fleet()?;
         let unknown = || Refusal::NoSuchTitle(title.to_owned());
-        let place = fleet.title(title).ok_or_else(unknown)?;
+        let place = published(&fleet, title).ok_or_else(unknown)?;
+        let title = &*fleet.snapshot().titles[place].path.clone();
         let viewer = fastrand::u64(..);
         let decision = self.decide(&fleet, title, viewer, peer(parts), None);
         if decision.ranked.is_empty() {
@@ -132,10 +134,22 @@ pub(crate) fn check_length(parts: &Parts) -> Result<(), Refusal> {
     if bytes > TARGET_BYTES_MAX { Err(Refusal::TooLong) } else { Ok(()) }
 }
 
-/// The title's path, if the text is a valid one.
+/// The title's path, if the text is a valid one. Several slashes are one, as for the nodes' servers.
 pub(crate) fn title_path(text: Option<String>) -> Result<TitlePath, Refusal> {
     let text = text.ok_or_else(|| Refusal::NoSuchTitle("%".to_owned()))?;
-    TitlePath::new(&text).map_err(|_| Refusal::NoSuchTitle(text))
+    let names: Vec<_> = text.split('/').filter(|name| !name.is_empty()).collect();
+    TitlePath::new(&names.join("/")).map_err(|_| Refusal::NoSuchTitle(text))
+}
+
+/// The title's index in the snapshot. It may have been published under a name in the other of Unicode's forms.
+fn published(fleet: &Fleet, path: &str) -> Option<usize> {
+    let in_form = |form: &[u8]| fleet.title(std::str::from_utf8(form).ok()?);
+    fleet.title(path).or_else(|| {
+        if path.is_ascii() {
+            return None;
+        }
+        in_form(&composed(path.as_bytes())).or_else(|| in_form(&decomposed(path.as_bytes())))
+    })
 }
 
 /// The viewer's address. The fallback is one that no site announces.

@@ -49,9 +49,10 @@ fn manifest(
     parts: &Parts,
 ) -> Result<Response, Refusal> {
     let chosen = answers.choose(title.as_str(), parts)?;
-    let document = document(kind, chosen.title());
-    let template = template(answers, kind, chosen.title())?;
-    let place = folder_of(title.as_str(), &document.path);
+    let published = chosen.title();
+    let document = document(kind, published);
+    let template = template(answers, kind, published)?;
+    let place = folder_of(&published.path, &document.path);
     let policy = &chosen.fleet.snapshot().policy;
     let nodes: Vec<_> = chosen
         .nodes()
@@ -63,7 +64,7 @@ fn manifest(
     let session = ViewerSession {
         viewer: chosen.viewer,
         nodes: chosen.nodes().map(|node| node.name.clone()).collect(),
-        title: title.clone(),
+        title: TitlePath::new(&published.path).unwrap_or_else(|_| title.clone()),
     };
     let session = session.seal(&answers.options.session_key);
     let own = answers.own_address(parts);

@@ -44,7 +44,7 @@ fn answer(answers: &Answers, parts: &Parts) -> Result<Response, Refusal> {
     let chosen = answers.choose(path.as_str(), parts)?;
     let (title, policy) = (chosen.title(), &chosen.fleet.snapshot().policy);
     let nodes = chosen.nodes().zip(&chosen.decision.ranked).map(|(node, ranked)| {
-        let base = folder(policy, node, chosen.token.as_deref(), path.as_str());
+        let base = folder(policy, node, chosen.token.as_deref(), &title.path);
         let file = |path: &str| base.clone() + &encode_path(Path::new(path));
         RouteNode {
             node: node.name.as_str(),
@@ -56,7 +56,7 @@ fn answer(answers: &Answers, parts: &Parts) -> Result<Response, Refusal> {
     });
     Ok(json(&RouteAnswer {
         version: 1,
-        title: path.as_str(),
+        title: &title.path,
         epoch: chosen.decision.epoch,
         snapshot: chosen.decision.snapshot,
         label: chosen.decision.label.map(|label| label.as_str()),

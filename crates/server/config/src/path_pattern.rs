@@ -1,4 +1,4 @@
-//! Patterns of paths. `*` matches any bytes or none, slashes included; every other character matches itself.
+//! Patterns of paths. `*` matches any bytes or none, slashes included; every other character matches itself, in either of Unicode's forms.
 //!
 //! There is no other syntax, and matching is fast: a path is searched for the pieces between the stars one after another, and
 //! never from an earlier position again.
@@ -36,7 +36,9 @@ impl PathPattern {
         if text.split('/').skip(1).any(is_strange) || text.chars().any(char::is_control) {
             return Err(PatternFault::Impossible);
         }
-        let mut pieces = text.split('*').map(|piece| Box::from(piece.as_bytes()));
+        // Paths are composed before they are compared.
+        let composed = escape::unicode::composed(text.as_bytes());
+        let mut pieces = composed.split(|byte| *byte == b'*').map(Box::from);
         let first = pieces.next().unwrap_or_default();
         Ok(Self { first, behind: pieces.collect() })
     }
@@ -115,6 +117,15 @@ mod tests {
         assert_matches("/a/b.mp4", &["/a/b.mp4"]);
         assert_other("/a/b.mp4", &["/a/b.mp45", "/a/b.mp", "/x/a/b.mp4", "/a", ""]);
         assert_other("/a", &["/A"]);
+    }
+
+    #[test]
+    fn a_name_is_matched_in_either_form_of_unicode() {
+        // Requests' paths are composed.
+        for pattern in ["/priv\u{e9}/*", "/prive\u{301}/*"] {
+            assert_matches(pattern, &["/priv\u{e9}/a.mp4"]);
+            assert_other(pattern, &["/prive/a.mp4"]);
+        }
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use super::ConfigError;
 use fullbore_http::LibraryPath;
 use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Signed URLs: access to paths until a given time, for holders of a token.
@@ -32,6 +34,9 @@ impl Signing {
     pub fn requires(&self, path: &Path) -> bool {
         let prefixes =
             self.required.iter().map(|prefix| LibraryPath::as_written(prefix.as_bytes()));
+        // A folder's name may be decomposed on disk.
+        let composed = escape::unicode::composed(path.as_os_str().as_bytes());
+        let path = Path::new(OsStr::from_bytes(&composed));
         // Compares whole segments, and an empty prefix covers everything.
         prefixes.flatten().any(|prefix| path.starts_with(prefix.as_path()))
     }

@@ -24,6 +24,8 @@ pub struct File {
     size: u64,
     /// The folder of the library that it came from.
     folder: u16,
+    /// Its path, if that is not ASCII.
+    spelling: Option<Box<[u8]>>,
     /// A second descriptor with `O_DIRECT`, opened at first use; `None` where the filesystem refuses it.
     direct: OnceCell<Option<Fd>>,
     /// Another descriptor, on which the kernel may read ahead; opened at first use, by a thread that loads the file.
@@ -96,6 +98,7 @@ impl File {
             fd,
             size: stamp.size,
             folder,
+            spelling: None,
             stamp: Cell::new(stamp),
             direct: OnceCell::new(),
             sequential: Arc::default(),
@@ -123,6 +126,16 @@ impl File {
     /// True on a rotating disk: a seek takes as long as reading a megabyte or two, so reads are larger and go further ahead.
     pub fn rotates(&self) -> bool {
         self.rotates
+    }
+
+    /// Keeps the path that it was opened under, unless that is ASCII.
+    pub(crate) fn spelled(self, path: &[u8]) -> Self {
+        Self { spelling: (!path.is_ascii()).then(|| path.into()), ..self }
+    }
+
+    /// The path that it was opened under, if that is not ASCII. Its spelling on disk may differ from the request's.
+    pub fn spelling(&self) -> Option<&[u8]> {
+        self.spelling.as_deref()
     }
 
     /// Marks the file as rotating if its device is among the disks in `rotating`.

@@ -225,7 +225,7 @@ impl Files {
         root: &Root,
         path: &[u8],
     ) -> Result<Rc<File>, OpenError> {
-        let path = CString::new(path).map_err(|_| OpenError::NotFound)?;
+        let name = CString::new(path).map_err(|_| OpenError::NotFound)?;
         // With one folder there are no others to protect.
         if self.roots.len() > 1 && root.hangs(reactor::now()) {
             return Err(OpenError::Hangs);
@@ -233,10 +233,10 @@ impl Files {
         // NONBLOCK: opening a pipe in the library must not block. The pipe is refused afterwards, because it is not a regular file.
         let flags = libc::O_RDONLY | libc::O_NONBLOCK | libc::O_CLOEXEC | libc::O_NOCTTY;
         let resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS;
-        let (result, _opening) = op::open_at(root.fd(), path, flags, resolve).await;
+        let (result, _opening) = op::open_at(root.fd(), name, flags, resolve).await;
         let fd = op::opened(result)
             .map_err(|error| OpenError::from_errno(error.raw_os_error().unwrap_or(0)))?;
-        let file = Rc::new(File::held(fd, folder)?.on_one_of(&self.rotating));
+        let file = Rc::new(File::held(fd, folder)?.spelled(path).on_one_of(&self.rotating));
         if self.is_withheld(&file) {
             return Err(OpenError::Withheld);
         }

@@ -6,10 +6,11 @@ use crate::hosts::Hosts;
 use crate::title_listing::TitleListing;
 use crate::token_gate::Gate;
 use config::Config;
-use disk::{Files, Inode};
-use fullbore_http::{Field, Request};
+use disk::{File, Files, Inode, OpenError};
+use fullbore_http::{Field, LibraryPath, Request};
 use std::borrow::Cow;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// Everything that a worker serves, and the access rules.
@@ -112,6 +113,39 @@ impl Libraries {
 }
 
 impl Library {
+    /// Opens the file at `path`, however its name is spelled on disk.
+    ///
+    /// # Errors
+    /// As [`Files::open`].
+    pub(crate) async fn open(&self, path: &LibraryPath) -> Result<Rc<File>, OpenError> {
+        match self.files.open(path.as_bytes()).await {
+            Err(OpenError::NotFound) if !path.as_bytes().is_ascii() => {
+                // Boxed, so that other requests don't pay for it.
+                Box::pin(self.open_other_spelling(path)).await
+            }
+            opened => opened,
+        }
+    }
+
+    async fn open_other_spelling(&self, path: &LibraryPath) -> Result<Rc<File>, OpenError> {
+        for spelling in path.other_spellings() {
+            match self.files.open(&spelling).await {
+                Err(OpenError::NotFound) => {}
+                opened => return opened,
+            }
+        }
+        Err(OpenError::NotFound)
+    }
+
+    /// The folder of `path`, however its name is spelled there; none if no folder has it.
+    pub(crate) fn folder_of(&self, path: &LibraryPath) -> Option<u16> {
+        let other = || {
+            let spellings = path.other_spellings().into_iter();
+            spellings.filter_map(|spelling| self.files.folder_of(&spelling)).next()
+        };
+        self.files.folder_of(path.as_bytes()).or_else(other)
+    }
+
     /// `path` as shown where it could belong to another library.
     pub(crate) fn named<'p>(&self, path: &'p [u8]) -> Cow<'p, [u8]> {
         match self.prefix.is_empty() {

@@ -43,12 +43,12 @@ pub fn reserved(
     let listing = library.listing.as_ref()?;
     let is_folder = is_folder(request);
     if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
-        let slashes = path.iter().filter(|byte| **byte == b'/').count();
-        let depth = slashes + usize::from(is_folder);
-        return Some(document(worker, request, web::Page::Watch, Some(depth)));
+        return Some(document(worker, request, web::Page::Watch, Some(depth_of(request, path))));
     }
     match (path, is_folder) {
-        (b"", true) => Some(document(worker, request, web::Page::Shelf, Some(0))),
+        (b"", true) => {
+            Some(document(worker, request, web::Page::Shelf, Some(depth_of(request, path))))
+        }
         (_, true) => None,
         (b"titles.json", false) => {
             let mut list = listing.list();
@@ -78,8 +78,36 @@ pub fn well(request: &Request, context: &Context<'_>) -> Response {
 
 /// Whether the URL without its query ends with a slash.
 fn is_folder(request: &Request) -> bool {
-    let path = request.target().split(|byte| *byte == b'?').next();
-    path.is_some_and(|path| path.ends_with(b"/"))
+    sent_path(request).ends_with(b"/")
+}
+
+fn sent_path(request: &Request) -> &[u8] {
+    request.target().split(|byte| *byte == b'?').next().unwrap_or_default()
+}
+
+/// How many folders below `/-/` the browser sees the page at `path` below it. A browser counts each slash that it sent, doubled ones too.
+fn depth_of(request: &Request, path: &[u8]) -> usize {
+    slashes_behind(sent_path(request), segments(path).count()).saturating_sub(1)
+}
+
+/// The slashes in the end of `sent` that has the last `count` segments, and the slashes before those.
+fn slashes_behind(sent: &[u8], count: usize) -> usize {
+    let before = segments(sent).count().saturating_sub(count);
+    // The end of the last segment before them.
+    let end =
+        segments(sent).take(before).last().map_or(0, |(start, segment)| start + segment.len());
+    sent[end..].iter().filter(|byte| **byte == b'/').count()
+}
+
+/// The segments that are not empty, each with its start.
+fn segments(path: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut start = 0;
+    let starts = path.split(|byte| *byte == b'/').map(move |segment| {
+        let at = start;
+        start += segment.len() + 1;
+        (at, segment)
+    });
+    starts.filter(|(_, segment)| !segment.is_empty())
 }
 
 /// The dashboard, for the admin listener's root.
@@ -134,4 +162,28 @@ fn part(file: Option<&'static web::Asset>) -> PageBody<'static> {
 
 fn respond(worker: &Worker, request: &Request, page: PageBody<'_>) -> Response {
     worker.with_context(|context| respond_page(request, page, context))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_depth_of_a_page_counts_the_slashes_that_were_sent() {
+        let depth = |sent: &str, count| slashes_behind(sent.as_bytes(), count) - 1;
+        for (sent, count, expected) in [
+            ("/-/", 0, 0),
+            ("/-//", 0, 1),
+            ("//-/", 0, 0),
+            ("/-/watch/a", 2, 1),
+            ("/-/watch/films/a", 3, 2),
+            ("/-/watch//films/a", 3, 3),
+            ("/-/watch/films/a/", 3, 3),
+            ("/-//watch/a", 2, 2),
+            ("//t/x//-/watch/a", 2, 1),
+            ("http://h/-/watch/a", 2, 1),
+        ] {
+            assert_eq!(depth(sent, count), expected, "{sent}");
+        }
+    }
 }

@@ -6,8 +6,9 @@
 //! are still to come ([`config::Signing::may_be_empty`]), nothing needs a token, and anything in the form of one is removed unread: so a
 //! fleet can start to sign before its nodes require signatures.
 //!
-//! The gate comes before any file is opened, so a refusal does not reveal whether the file exists. Paths are compared as they
-//! will be opened: decoded, with nothing left to normalise ([`fullbore_http::LibraryPath`]).
+//! The gate comes before any file is opened, so a refusal does not reveal whether the file exists. Paths are compared in the one form that all
+//! spellings of a path share: decoded, composed (NFC), without doubled slashes ([`fullbore_http::LibraryPath`]). A signature may also be
+//! for the path as it was written: signers other than ours sign names as they are on disk, and those of a Mac are decomposed.
 
 use fullbore_http::{LibraryPath, Request, Resource};
 use std::borrow::Cow;
@@ -49,19 +50,25 @@ impl Gate {
     ) -> Result<Cow<'r, Resource>, TokenFault> {
         let (token, resource) = self.taken_off(request);
         if let Resource::File(path) = &*resource {
-            let path = path.as_bytes();
-            if self.requires(path) {
+            if self.requires(path.as_bytes()) {
                 let token = token.ok_or(TokenFault::Missing)?;
                 let keys = self.keys.borrow();
-                keys.check_again(verified, token, path, client, now_unix_seconds)?;
+                let mut check =
+                    |path| keys.check_again(verified, token, path, client, now_unix_seconds);
+                match check(path.as_bytes()) {
+                    Err(TokenFault::Wrong) if path.as_sent() != path.as_bytes() => {
+                        check(path.as_sent())?;
+                    }
+                    checked => checked?,
+                }
             }
         }
         // The server's own pages need no token, and a path that is not a file gives 404, with a token or without.
         Ok(resource)
     }
 
-    /// A check of further paths, those that a list may name, against the token of `request`. A signature is checked once for all
-    /// consecutive paths below the same prefix.
+    /// A check of further paths, those that a list may name as they are on disk, against the token of `request`. A signature is checked once for
+    /// all consecutive paths below the same prefix.
     pub fn may_have<'a>(
         &'a self,
         request: &'a Request,
@@ -71,10 +78,7 @@ impl Gate {
         let text = self.taken_off(request).0.unwrap_or_default();
         let token = Token::parse(text);
         let mut last: Option<(Vec<u8>, bool)> = None;
-        move |path| {
-            if !self.requires(path) {
-                return true;
-            }
+        let mut is_signed = move |path: &[u8]| {
             let Some(prefix) = token.as_ref().and_then(|token| token.prefix(path)) else {
                 return false;
             };
@@ -86,6 +90,12 @@ impl Gate {
                     checked.is_ok()
                 }
             }
+        };
+        move |path| {
+            let composed = escape::unicode::composed(path);
+            !self.requires(&composed)
+                || is_signed(&composed)
+                || *composed != *path && is_signed(path)
         }
     }
 
@@ -224,7 +234,8 @@ mod tests {
     fn a_path_cannot_climb_out_of_its_prefix() {
         let gate = gate(&["/"]);
         let token = token(&gate, "films/a");
-        for path in ["films/a/../b", "films/a/%2e%2e/b", "films/a/./b", "films//a/b", "films/a%2fb"]
+        for path in
+            ["films/a/../b", "films/a/%2e%2e/b", "films/a/./b", "films/a//../b", "films/a%2fb"]
         {
             let admitted = admit(&gate, &format!("/t/{token}/{path}"));
             assert!(
@@ -232,7 +243,9 @@ mod tests {
                 "{path}: {admitted:?}"
             );
         }
-        for path in ["films/ab", "films/b", "films", "films/A/b", "films%2fa"] {
+        for path in
+            ["films/ab", "films/b", "films", "films/A/b", "films%2fa", "films//b", "/films/b"]
+        {
             let admitted = admit(&gate, &format!("/t/{token}/{path}"));
             let refused = admitted.as_ref().is_ok_and(|path| path.starts_with("Refused"));
             assert!(refused || admitted == Err(TokenFault::Wrong), "{path}: {admitted:?}");
@@ -290,5 +303,47 @@ mod tests {
             assert_eq!(admitted.is_err(), needs, "{path}: {admitted:?}");
         }
         assert_eq!(admit(&gate, "/t/anything/open/a"), Ok("open/a".into()));
+    }
+
+    #[test]
+    fn doubled_slashes_change_nothing() {
+        let gate = gate(&["private"]);
+        let token = token(&gate, "private/a");
+        for target in ["//private/b", "/private//b", "//private//a/x", "/t//x//private/a/x"] {
+            assert!(admit(&gate, target).is_err(), "{target}");
+        }
+        let good = Ok("private/a/x".to_owned());
+        for path in ["private/a/x", "/private//a/x", "private///a//x"] {
+            assert_eq!(admit(&gate, &format!("/t/{token}/{path}")), good, "{path}");
+            assert_eq!(admit(&gate, &format!("//t//{token}//{path}")), good, "{path}");
+            assert_eq!(admit(&gate, &format!("//{path}?token={token}")), good, "{path}");
+        }
+        let other = admit(&gate, &format!("/t/{token}//private//b"));
+        assert_eq!(other, Err(TokenFault::Wrong), "the token is for another title");
+    }
+
+    #[test]
+    fn a_rule_and_a_token_cover_every_spelling_of_a_name() {
+        let (composed, decomposed) = ("priv%C3%A9", "prive%CC%81");
+        for required in ["priv\u{e9}", "prive\u{301}"] {
+            let gate = gate(&[required]);
+            let signed = [token(&gate, "priv\u{e9}"), token(&gate, "prive\u{301}")];
+            for path in [composed, decomposed, "priv\u{e9}", "prive\u{301}"] {
+                let plain = admit(&gate, &format!("/{path}/x"));
+                assert_eq!(plain, Err(TokenFault::Missing), "{path}");
+                let with_bytes = admit(&gate, &format!("/{path}/%ff"));
+                assert_eq!(with_bytes, Err(TokenFault::Missing), "{path}");
+                let admitted = admit(&gate, &format!("/t/{}/{path}/x", signed[0]));
+                assert_eq!(admitted, Ok("priv\u{e9}/x".into()), "{path}");
+            }
+            // A signer of another make, who signed the name on a Mac's disk.
+            let admitted = admit(&gate, &format!("/t/{}/{decomposed}/x", signed[1]));
+            assert_eq!(admitted, Ok("priv\u{e9}/x".into()));
+            let other = admit(&gate, &format!("/t/{}/prive/x", signed[0]));
+            assert_eq!(other, Ok("prive/x".into()), "another name, which needs no token");
+            let request = request("/-/titles.json");
+            let mut may_have = gate.may_have(&request, CLIENT, NOW);
+            assert!(!may_have("priv\u{e9}/x".as_bytes()) && !may_have("prive\u{301}/x".as_bytes()));
+        }
     }
 }

@@ -181,6 +181,27 @@ fn a_route_names_three_nodes_of_three_sites() {
 }
 
 #[test]
+fn a_title_is_found_however_its_path_is_spelled() {
+    let server = Server::start();
+    let decomposed = ODD.replace('\u{e4}', "a\u{308}");
+    assert_ne!(decomposed, ODD);
+    let spellings = [decomposed.as_str(), ODD, &ODD.replace('/', "//"), &format!("/{ODD}")];
+    for spelling in spellings {
+        let got = server.get(&format!("/api/v1/route?title={}", encoded(spelling)));
+        let route = got.json();
+        assert_eq!(route["title"].as_str(), Some(ODD), "{spelling}");
+        let url = route["nodes"][0]["dash_url"].as_str().expect("a URL");
+        assert!(url.ends_with(&format!("/{}/manifest.mpd", encoded(ODD))), "{url}");
+        for format in FORMATS {
+            let presentation = manifest(&server, spelling, format);
+            assert!(!pathways(&presentation).is_empty(), "{spelling}");
+            let answer = steer(&server, &presentation, pathways(&presentation)[0], None);
+            assert!(!answer.priority.is_empty(), "{spelling}");
+        }
+    }
+}
+
+#[test]
 fn every_decision_is_logged_without_the_address_and_can_be_made_again() {
     let server = Server::start();
     let presentation = manifest(&server, "films/a", Format::Hls);

@@ -1,6 +1,6 @@
 //! Decides on the response to a request, and sends it.
 
-use super::{Session, Suited, edged};
+use super::{Session, Suited, other_spelling};
 use crate::access_log::LogEntry;
 use crate::edge::Viewer;
 use crate::libraries::Library;
@@ -59,6 +59,7 @@ impl Session {
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
         let (is_file, folder) = (file.is_some(), file.as_ref().map(|file| file.folder()));
+        let spelling = file.as_ref().and_then(|file| file.spelling().map(<[u8]>::to_vec));
         let is_start =
             matches!(response.body.first(), Some(Part::Range(range)) if range.start == 0);
         let is_nodes = request.is_some_and(|request| is_nodes(worker, request));
@@ -77,13 +78,14 @@ impl Session {
         }
         let library = request.filter(|_| is_file).and_then(|request| worker.libraries.of(request));
         if let (Some(library), Some(request)) = (library, request) {
-            if let Some(path) = path_of(worker, request).filter(|_| !is_nodes) {
+            let path = spelling.as_deref().or_else(|| path_of(worker, request));
+            if let Some(path) = path.filter(|_| !is_nodes) {
                 let path = library.named(path);
                 worker.reports.audience.count_title(&path, taken_bytes, is_start);
             }
             if let Err(End::File(ReadError::Io(_))) = sent {
                 // An edge's files have names of their own.
-                let path = path_of(worker, request).filter(|_| worker.libraries.edge.is_none());
+                let path = path.filter(|_| worker.libraries.edge.is_none());
                 library.note_failure(folder, path);
             }
         }
@@ -129,9 +131,12 @@ fn hold(worker: &Worker, response: Response, asked: RefusedRequest<'_>) -> (Resp
 
 /// Whether the request has a fleet node's proof that it copies a title. Copies between nodes are not views and are not counted per title.
 fn is_nodes(worker: &Worker, request: &Request) -> bool {
-    let (Some(proof), Some(path)) = (request.field(Field::Copy), path_of(worker, request)) else {
+    let (Some(proof), Resource::File(path)) = (request.field(Field::Copy), &request.resource)
+    else {
         return false;
     };
+    // A node signs the path as it is in the title's record.
+    let path = without_token(worker, path.as_sent());
     let copies = worker.reports.copies.borrow();
     copies.as_ref().is_some_and(|ring| ring.proves(proof, path, since_1970().as_secs()))
 }
@@ -139,8 +144,11 @@ fn is_nodes(worker: &Worker, request: &Request) -> bool {
 /// The path of the file that `request` was answered with, without the token before it.
 fn path_of<'r>(worker: &Worker, request: &'r Request) -> Option<&'r [u8]> {
     let Resource::File(path) = &request.resource else { return None };
-    let path = path.as_bytes();
-    Some(worker.libraries.gate.as_ref().map_or(path, |gate| gate.without_token(path)))
+    Some(without_token(worker, path.as_bytes()))
+}
+
+fn without_token<'p>(worker: &Worker, path: &'p [u8]) -> &'p [u8] {
+    worker.libraries.gate.as_ref().map_or(path, |gate| gate.without_token(path))
 }
 
 async fn prepare(
@@ -189,7 +197,7 @@ async fn prepare(
     match &worker.libraries.edge {
         Some(edge) => {
             let viewer = Viewer::new(client, channel);
-            edged::prepare(worker, edge, request, path.as_bytes(), viewer).await
+            other_spelling::answer(worker, edge, request, path, viewer).await
         }
         None => plan_file(worker, library, request, path, opened).await,
     }
@@ -218,12 +226,12 @@ async fn plan_file(
 ) -> (Response, Option<Rc<File>>) {
     let opened = match opened {
         Some(opened) => opened,
-        None => library.files.open(path.as_bytes()).await,
+        None => library.open(path).await,
     };
     match opened {
         Ok(file) => {
             let response = respond(worker, request, path.as_bytes(), &file);
-            let path = library.named(path.as_bytes());
+            let path = library.named(file.spelling().unwrap_or(path.as_bytes()));
             note_experience(worker, request, &path, response.status);
             (response, Some(file))
         }
@@ -234,7 +242,7 @@ async fn plan_file(
                 worker.reports.warnings.print(&format!("cannot serve {path}: {error}"));
             }
             if matches!(error, OpenError::Io(_)) {
-                let folder = library.files.folder_of(path.as_bytes());
+                let folder = library.folder_of(path);
                 library.note_failure(folder, Some(path.as_bytes()));
             }
             let refusal = refusal_for(error);
@@ -261,7 +269,7 @@ pub(super) async fn open_for(
     let library = worker.libraries.of(request)?;
     let resource = admit(worker, request, client, verified).ok()?;
     let Resource::File(path) = &*resource else { return None };
-    Some(library.files.open(path.as_bytes()).await)
+    Some(library.open(path).await)
 }
 
 /// The response for `/`: the library's own page if there is one and the viewer may see it, else the page of titles.

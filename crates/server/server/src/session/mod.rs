@@ -8,6 +8,7 @@ mod edged;
 #[cfg(test)]
 mod memory_tests;
 mod moving;
+mod other_spelling;
 
 pub(crate) use moving::{MovingSession, arrive};
 

@@ -30,6 +30,7 @@ mod headers;
 mod hot_set;
 mod large_pages;
 mod moves;
+mod names;
 mod pages;
 mod pins;
 mod quick_viewers;
