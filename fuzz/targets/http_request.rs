@@ -110,6 +110,7 @@ fn check_answer(request: &Request, context: &Context<'_>, size_bytes: u64) {
         etag: "\"e\"",
         content_type: "video/mp4",
         age_seconds: None,
+        fields: &[],
     };
     let response = fullbore_http::respond(request, &entity, context);
     answer::check(&response, Some(request.method), size_bytes);

@@ -34,7 +34,7 @@ fn fetch(address: SocketAddr, path: &str, film: &[u8]) -> bool {
     }
     let status = head.split(' ').nth(1).unwrap();
     if status != "200" {
-        assert!(["502", "504"].contains(&status), "{head}");
+        assert!(["302", "500", "502", "503", "504"].contains(&status), "{head}");
         return false;
     }
     let mut body = Vec::new();

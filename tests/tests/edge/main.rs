@@ -8,6 +8,7 @@ mod crashes;
 mod faults;
 mod flaky;
 mod flood;
+mod http_cache_suite;
 mod lost_helpers;
 mod origin;
 mod passing;

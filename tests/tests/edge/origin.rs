@@ -255,7 +255,8 @@ fn answer(
         write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").map(|()| true)
     };
     if let Manner::Status(status, lines) = &manner {
-        return plain(&format!("{status} Told\r\n{}", lines.trim_end()));
+        let separator = if lines.is_empty() { "" } else { "\r\n" };
+        return plain(&format!("{status} Told{separator}{}", lines.trim_end()));
     }
     let Some(Object { bytes, etag, lines }) = object else { return plain("404 Not Found") };
     let is_conditional = manner != Manner::Unconditional;

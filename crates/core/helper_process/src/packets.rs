@@ -12,8 +12,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Larger than any message: paths have at most 8 KiB, and three times that when encoded.
-const PACKET_BYTES_MAX: usize = 64 << 10;
+/// Larger than any message: a request's head has at most 16 KiB, its path three times 8 KiB when encoded, its body 64 KiB and a third more.
+const PACKET_BYTES_MAX: usize = 192 << 10;
 
 /// Creates a socket pair.
 ///

@@ -92,12 +92,21 @@ pub(crate) fn evaluate<'a>(request: &Request, of: impl Into<Validators<'a>>) -> 
 
 /// Returns true if If-Range allows a Range header to be used (RFC 9110 section 13.1.5): both validators must be strong and exactly the file's.
 pub(crate) fn if_range_holds(request: &Request, entity: &Entity<'_>, now: &HttpDate) -> bool {
+    let strong_date = if entity.date_is_strong { last_modified(entity, now) } else { None };
+    if_range_is(request, Some(entity.etag.as_bytes()), strong_date)
+}
+
+/// As [`if_range_holds`], for a representation with this entity tag and with this date, which is strong.
+pub(crate) fn if_range_is(
+    request: &Request,
+    etag: Option<&[u8]>,
+    strong_date: Option<HttpDate>,
+) -> bool {
     let Some(value) = request.field(Field::IfRange) else { return true };
     if value.ends_with(b"\"") {
-        return tags_match_strongly(value, entity.etag.as_bytes());
+        return etag.is_some_and(|etag| tags_match_strongly(value, etag));
     }
-    entity.date_is_strong
-        && HttpDate::parse(value).is_some_and(|date| Some(date) == last_modified(entity, now))
+    strong_date.is_some() && HttpDate::parse(value) == strong_date
 }
 
 /// RFC 9110 section 8.8.3.2: equal, and neither weak.
@@ -163,6 +172,7 @@ mod tests {
             etag,
             content_type: "video/mp4",
             age_seconds: None,
+            fields: &[],
         }
     }
 

@@ -42,6 +42,11 @@ const OF_CORS: &[&str] = &[
     "timing-allow-origin",
 ];
 
+/// Whether the server writes this field itself while pages of any origin may read its answers.
+pub(crate) fn is_of_cors(name: &str) -> bool {
+    OF_CORS.iter().any(|own| name.eq_ignore_ascii_case(own))
+}
+
 /// Additional header lines, each with its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldLines(Box<[u8]>);

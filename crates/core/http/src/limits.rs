@@ -21,6 +21,8 @@ pub struct RequestLimits {
     /// Set if the caller reads bodies itself and judges their size. Then neither a large body nor a client that waits for 100 (Continue) is refused
     /// here. Default false.
     pub are_bodies_taken: bool,
+    /// Set if the caller forwards methods that this crate does not know; otherwise they are refused with 501. Default false.
+    pub are_other_methods_taken: bool,
 }
 
 impl RequestLimits {
@@ -38,6 +40,7 @@ impl Default for RequestLimits {
             small_ranges_max: 8,
             body_drain_bytes_max: 64 * 1024,
             are_bodies_taken: false,
+            are_other_methods_taken: false,
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use crate::conditional::{Verdict, evaluate, if_range_holds, last_modified};
+use crate::field_lines::is_of_cors;
 use crate::range::{Selection, select};
+use crate::relay;
 use crate::response::{Head, write_content_range};
-use crate::{Context, Field, Method, Part, Refusal, Request, Response, options, refuse};
+use crate::{Context, Cors, Field, Method, Part, Refusal, Request, Response, options, refuse};
 
 /// A file's properties, from its open descriptor.
 #[derive(Clone, Debug)]
@@ -23,6 +25,8 @@ pub struct Entity<'a> {
     pub content_type: &'a str,
     /// How long a cache has had it (RFC 9111 section 5.1); none if it is not a cache's copy.
     pub age_seconds: Option<u64>,
+    /// Further header fields of a cache's copy, in Latin-1, without those that this crate writes itself.
+    pub fields: &'a [(String, String)],
 }
 
 /// Plans the answer to a request for `entity`: 200, 206, 304, 412 or 416 for GET and HEAD, [`options`] for OPTIONS, 405
@@ -118,7 +122,12 @@ fn multiple(
 }
 
 /// The delimiter and the header lines of one part. The line end before a delimiter belongs to it.
-fn part_head(is_first: bool, boundary: &str, range: &Range<u64>, entity: &Entity<'_>) -> Vec<u8> {
+pub(crate) fn part_head(
+    is_first: bool,
+    boundary: &str,
+    range: &Range<u64>,
+    entity: &Entity<'_>,
+) -> Vec<u8> {
     let line_end = if is_first { "" } else { "\r\n" };
     let content_type = entity.content_type;
     let mut bytes =
@@ -132,10 +141,11 @@ fn part_head(is_first: bool, boundary: &str, range: &Range<u64>, entity: &Entity
 fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -> Response {
     let mut head = Head::new(304, Some(request), false, context);
     head.field("ETag", entity.etag.as_bytes());
-    head.field("Cache-Control", context.cache_control.as_bytes());
+    cache_control(&mut head, context);
     age(&mut head, entity);
     head.cors(context.cors);
     head.lines(context.fields);
+    copied(&mut head, entity, context, true);
     head.finish(Some(request.method), Vec::new())
 }
 
@@ -147,12 +157,31 @@ fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Co
     if let Some(date) = last_modified(entity, context.date) {
         head.field("Last-Modified", date.as_bytes());
     }
-    head.field("Cache-Control", context.cache_control.as_bytes());
+    cache_control(&mut head, context);
     age(&mut head, entity);
     head.field("X-Content-Type-Options", b"nosniff");
     head.cors(context.cors);
     head.lines(context.fields);
+    copied(&mut head, entity, context, false);
     head
+}
+
+fn cache_control(head: &mut Head, context: &Context<'_>) {
+    if !context.cache_control.is_empty() {
+        head.field("Cache-Control", context.cache_control.as_bytes());
+    }
+}
+
+/// Adds the further fields of a cache's copy. A 304 has none that describe content, because it has none (RFC 9110 section 15.4.5).
+fn copied(head: &mut Head, entity: &Entity<'_>, context: &Context<'_>, is_304: bool) {
+    let is_own = |name: &str| context.cors == Cors::AnyOrigin && is_of_cors(name);
+    let is_left_out = |name: &str| {
+        let is_date = name.eq_ignore_ascii_case("date");
+        is_own(name) || is_date || is_304 && relay::describes_content(name)
+    };
+    for (name, value) in entity.fields.iter().filter(|(name, _)| !is_left_out(name)) {
+        head.field(name, &relay::latin1(value));
+    }
 }
 
 fn age(head: &mut Head, entity: &Entity<'_>) {

@@ -41,6 +41,7 @@ impl Case {
             etag: "\"v1\"",
             content_type: "video/mp4",
             age_seconds: None,
+            fields: &[],
         };
         let mut context = Context::new(&self.date, &self.limits);
         context.fields = Some(&self.fields);

@@ -54,6 +54,8 @@ pub enum Method {
     Delete,
     /// TRACE: known, not served
     Trace,
+    /// Any other method, if [`RequestLimits::are_other_methods_taken`]: see [`Request::method_token`]
+    Other,
 }
 
 impl Method {
@@ -92,6 +94,7 @@ impl Method {
             Self::Patch => "PATCH",
             Self::Delete => "DELETE",
             Self::Trace => "TRACE",
+            Self::Other => "OTHER",
         }
     }
 
@@ -129,6 +132,7 @@ pub struct Request {
     /// The framing of the body after the head; at most [`RequestLimits::body_drain_bytes_max`] if its length is known.
     pub body: BodyFraming,
     text: Box<[u8]>,
+    head_bytes: usize,
     target: Span,
     query: Span,
     fields: Fields,
@@ -144,6 +148,27 @@ impl Request {
     pub fn path_and_query(&self) -> Option<&str> {
         let target = std::str::from_utf8(self.target()).ok()?;
         split_authority(target).ok().map(|(_, path_and_query)| path_and_query)
+    }
+
+    /// The method as sent.
+    pub fn method_token(&self) -> &str {
+        match self.method {
+            Method::Other => {
+                let token = self.text.split(|byte| *byte == b' ').next().unwrap_or_default();
+                std::str::from_utf8(token).unwrap_or_default()
+            }
+            known => known.as_str(),
+        }
+    }
+
+    /// Calls `each` with the name and the value of every header line, in order.
+    pub fn each_line(&self, mut each: impl FnMut(&str, &[u8])) {
+        let mut lines = [httparse::EMPTY_HEADER; RequestLimits::HEADERS_CEILING];
+        let mut raw = httparse::Request::new(&mut lines);
+        // The head was parsed before with the same parser, so it is parsed again without a fault.
+        if raw.parse(&self.text[..self.head_bytes]).is_ok() {
+            raw.headers.iter().for_each(|line| each(line.name, line.value));
+        }
     }
 
     /// The query, without `?`, not decoded.
@@ -280,7 +305,10 @@ fn build(
         return Err(Reject::BadLineEnd);
     }
     let headers: &[Header<'_>] = raw.headers;
-    let method = Method::of(token).ok_or(Reject::MethodNotImplemented)?;
+    let other = limits.are_other_methods_taken.then_some(Method::Other);
+    // CONNECT changes what the bytes after the head mean, so it is never taken.
+    let other = other.filter(|_| token != "CONNECT");
+    let method = Method::of(token).or(other).ok_or(Reject::MethodNotImplemented)?;
     let version = if raw.version == Some(1) { Version::Http11 } else { Version::Http10 };
     check_host(headers, version)?;
     let Target { resource, authority, query } = parse_target(method, target_text)?;
@@ -301,6 +329,7 @@ fn build(
         target: Span::of(target_text.as_bytes(), head),
         query: query.map_or(Span::default(), |query| Span::of(query.as_bytes(), head)),
         fields,
+        head_bytes: head.len(),
         text: text.into_boxed_slice(),
     })
 }

@@ -25,7 +25,7 @@ pub struct Context<'a> {
     pub limits: &'a RequestLimits,
     /// `Server` header; visible ASCII.
     pub server: &'a str,
-    /// `Cache-Control` for files; visible ASCII.
+    /// `Cache-Control` for files; visible ASCII. Empty sends none.
     pub cache_control: &'a str,
     /// Additional header lines for files.
     pub fields: Option<&'a FieldLines>,
@@ -155,6 +155,30 @@ impl Head {
         head
     }
 
+    /// Starts the head of another server's response: its own status and `Date`, and what concerns only this connection.
+    pub(crate) fn relayed(
+        status: u16,
+        request: &Request,
+        date: Option<&[u8]>,
+        context: &Context<'_>,
+    ) -> Self {
+        let keep_alive = !context.closing && request.keep_alive;
+        let mut head = Self { bytes: Vec::with_capacity(HEAD_CAPACITY_BYTES), status, keep_alive };
+        // Writing to a Vec cannot fail.
+        let _ = write!(head.bytes, "HTTP/1.1 {status} {}\r\n", reason(status));
+        head.field("Date", date.unwrap_or(context.date.as_bytes()));
+        if context.hsts_seconds > 0 {
+            let value = format!("max-age={}", context.hsts_seconds);
+            head.field("Strict-Transport-Security", value.as_bytes());
+        }
+        if !keep_alive {
+            head.field("Connection", b"close");
+        } else if request.version == Version::Http10 {
+            head.field("Connection", b"keep-alive");
+        }
+        head
+    }
+
     pub(crate) fn field(&mut self, name: &str, value: &[u8]) {
         debug_assert!(!value.iter().any(|byte| b"\r\n\0".contains(byte)), "{name} holds a control");
         for piece in [name.as_bytes(), b": ", value, b"\r\n"] {
@@ -248,6 +272,13 @@ fn status_line(status: u16) -> &'static str {
         505 => "HTTP/1.1 505 HTTP Version Not Supported\r\n",
         _ => "HTTP/1.1 500 Internal Server Error\r\n",
     }
+}
+
+/// The reason phrase of a status that another server chose; clients ignore it (RFC 9112 section 4).
+fn reason(status: u16) -> &'static str {
+    let known = status_line(status).trim_end();
+    let code = known.get(9..12).and_then(|code| code.parse().ok());
+    if code == Some(status) { known.get(13..).unwrap_or_default() } else { "" }
 }
 
 /// Code and reason phrase, as the text of a refusal shows them.

@@ -77,6 +77,7 @@ fn answer(specs: &[Spec], size: u64) -> Response {
         size_bytes: size,
         modified_unix_seconds: Some(5),
         age_seconds: None,
+        fields: &[],
         date_is_strong: true,
         etag: "\"e\"",
         content_type: "video/mp4",

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// A smaller cache could not hold one viewer's window and the read-ahead next to it.
 const GIB_MIN: f64 = 1.0 / 64.0;
 
+/// No known method is longer.
+const METHOD_BYTES_MAX: usize = 16;
+
 /// A caching edge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -22,11 +25,22 @@ pub struct EdgeConfig {
     pub cache_gib: f64,
     /// Seconds of silence after which the origin counts as unreachable.
     pub silent_seconds: f64,
+    /// Methods, in addition to GET and HEAD, that are sent on to the origin. `OPTIONS` is answered here unless it is one of them.
+    pub methods: Vec<String>,
+    /// Whether viewers' cookies are sent on to the origin.
+    pub cookies: bool,
 }
 
 impl Default for EdgeConfig {
     fn default() -> Self {
-        Self { origin: None, cache: None, cache_gib: 0.0, silent_seconds: 10.0 }
+        Self {
+            origin: None,
+            cache: None,
+            cache_gib: 0.0,
+            silent_seconds: 10.0,
+            methods: Vec::new(),
+            cookies: false,
+        }
     }
 }
 
@@ -37,6 +51,18 @@ impl EdgeConfig {
         if gib != 0.0 {
             let allowed = "0 (what the disk has), or 0.016 to 1000000";
             super::within("edge.cache_gib", gib, GIB_MIN..=1e6, allowed)?;
+        }
+        for method in &self.methods {
+            let is_token = !method.is_empty()
+                && method.len() <= METHOD_BYTES_MAX
+                && method.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+            if !is_token || matches!(method.as_str(), "CONNECT" | "TRACE") {
+                return Err(ConfigError::EdgeMethod(method.clone()));
+            }
+        }
+        let is_bucket = self.origin.as_ref().is_some_and(|origin| origin.starts_with("s3://"));
+        if is_bucket && !self.methods.is_empty() {
+            return Err(ConfigError::EdgeMethodsOfBucket);
         }
         match (&self.origin, &self.cache) {
             (None, None) => return Ok(()),

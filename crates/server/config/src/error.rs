@@ -120,6 +120,14 @@ pub enum ConfigError {
     /// The bypass route has no network card.
     #[error("bypass.interface is missing: name the network card (`ip link` lists them)")]
     BypassWithoutNic,
+    /// A method that is not sent on to an origin.
+    #[error(
+        "edge.methods has {0:?}, which is no method that can be sent on; write one such as \"POST\""
+    )]
+    EdgeMethod(String),
+    /// Methods for an origin that takes only GET.
+    #[error("edge.methods is for web servers, and the origin is a bucket: remove it")]
+    EdgeMethodsOfBucket,
     /// A caching edge without a cache folder.
     #[error("an origin is set, but no cache: name a folder for it with --cache DIR")]
     OriginWithoutCache,

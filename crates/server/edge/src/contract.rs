@@ -1,7 +1,9 @@
 //! The messages between the server and its helper: one JSON message per packet.
 //!
-//! Paths are as in a request to the origin: percent-encoded, with a leading slash, without a query. Blocks are numbered from 0.
+//! Paths are as in a request to the origin: percent-encoded, with a leading slash, and with the query where that travels. Blocks are numbered
+//! from 0.
 
+use crate::http_cache::Fields;
 use serde::{Deserialize, Serialize};
 
 /// The block size. The server's disk layer uses the same number (`disk::ARRIVAL_BYTES`).
@@ -29,6 +31,10 @@ pub enum EdgeAsk {
         path: String,
         /// The first byte that the viewer wants.
         offset: u64,
+        /// Identifies the viewer who asked first. If there is no object but another response, it is kept for its [`EdgeAsk::Pass`].
+        asker: u64,
+        /// That viewer's request.
+        request: Box<ForwardedRequest>,
     },
     /// Fetch blocks of an object. The answers are any number of [`EdgeTold::There`] and [`EdgeTold::Failed`].
     Bring {
@@ -44,14 +50,91 @@ pub enum EdgeAsk {
         /// The objects' numbers.
         objects: Vec<u64>,
     },
-    /// Fetch the object at `path` for one viewer, and keep nothing of it. The answer is an [`EdgeTold::Passed`] or an
+    /// Answer one viewer's request with a stored response, or with the origin's. The answer is an [`EdgeTold::Passed`] or an
     /// [`EdgeTold::NotPassed`].
     Pass {
-        /// The object's path.
+        /// The path.
         path: String,
         /// Identifies the viewer's request.
         ticket: u64,
+        /// As in [`EdgeAsk::Open`].
+        asker: u64,
+        /// The request.
+        request: Box<ForwardedRequest>,
     },
+}
+
+/// A viewer's request, as far as it travels to the origin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardedRequest {
+    /// The method.
+    pub method: String,
+    /// The header fields, without those that concern only the viewer's connection.
+    pub fields: Fields,
+    /// The body, in base64.
+    pub body: String,
+}
+
+impl ForwardedRequest {
+    /// A plain GET.
+    pub fn get() -> Self {
+        Self { method: "GET".into(), ..Self::default() }
+    }
+
+    /// The same with a body.
+    #[must_use]
+    pub fn with_body(self, body: &[u8]) -> Self {
+        Self { body: data_encoding::BASE64.encode(body), ..self }
+    }
+
+    /// The body's bytes.
+    pub(crate) fn body(&self) -> Option<Vec<u8>> {
+        data_encoding::BASE64.decode(self.body.as_bytes()).ok()
+    }
+}
+
+/// A response for one viewer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PassedResponse {
+    /// The number of its file.
+    pub object: u64,
+    /// The status code.
+    pub status: u16,
+    /// The header fields, without those that concern only the origin's connection.
+    pub fields: Fields,
+    /// The length of its body, and of its file; none for a response to HEAD.
+    pub size: Option<u64>,
+    /// Its age in milliseconds, if it was stored.
+    pub age_ms: Option<u64>,
+    /// Whether its file is complete. Otherwise its blocks arrive as those of an object ([`EdgeTold::There`]).
+    pub is_complete: bool,
+    /// Whether it was stored before.
+    pub is_hit: bool,
+    /// What the origin's failure is counted as, if it is one.
+    pub failure: Option<Trouble>,
+}
+
+impl PassedResponse {
+    fn check(&self) -> Result<(), &'static str> {
+        let is_name = |name: &str| {
+            let is_ok =
+                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            !name.is_empty() && name.bytes().all(is_ok)
+        };
+        let is_value = |value: &str| {
+            let is_ok = |one: char| one == '\t' || (!one.is_control() && u32::from(one) <= 0xff);
+            value.chars().all(|one| is_ok(one) || ('\u{80}'..='\u{9f}').contains(&one))
+        };
+        if !(200..=999).contains(&self.status) {
+            Err("a status that is none")
+        } else if self.size.is_some_and(|size| size > OBJECT_BYTES_MAX) {
+            Err("a response of more than 16 TiB")
+        } else if !self.fields.0.iter().all(|(name, value)| is_name(name) && is_value(value)) {
+            Err("a header line that could end a head")
+        } else {
+            Ok(())
+        }
+    }
 }
 
 /// Messages of the helper.
@@ -109,12 +192,24 @@ pub enum EdgeTold {
         /// The reason.
         why: Trouble,
     },
-    /// A complete object for one viewer. The packet carries the descriptor of a file without a name.
+    /// There is no object at a path, but a response of another kind, which the server may request with [`EdgeAsk::Pass`].
+    NoObject {
+        /// The path.
+        path: String,
+        /// How long this remains valid, in milliseconds.
+        for_ms: u64,
+    },
+    /// What is known of a path is no longer valid, because the origin has carried out a request that may have changed it.
+    Invalid {
+        /// The path.
+        path: String,
+    },
+    /// A response for one viewer. The packet carries the descriptor of its file, unless it is empty.
     Passed {
         /// Identifies the viewer's request.
         ticket: u64,
-        /// The object.
-        described: Described,
+        /// The response.
+        response: Box<PassedResponse>,
     },
     /// An object for one viewer could not be fetched.
     NotPassed {
@@ -140,9 +235,16 @@ impl EdgeTold {
     /// The value that is out of bounds.
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
-            Self::Object(described) | Self::Passed { described, .. } => described.check(),
-            Self::Refused { path, .. } if !is_path(path) => Err("an invalid path"),
-            Self::Refused { for_ms, .. } if *for_ms > REFUSED_MS_MAX => {
+            Self::Object(described) => described.check(),
+            Self::Passed { response, .. } => response.check(),
+            Self::Refused { path, .. } | Self::NoObject { path, .. } | Self::Invalid { path }
+                if !is_path(path) =>
+            {
+                Err("an invalid path")
+            }
+            Self::Refused { for_ms, .. } | Self::NoObject { for_ms, .. }
+                if *for_ms > REFUSED_MS_MAX =>
+            {
                 Err("a refusal for longer than a day")
             }
             _ => Ok(()),
@@ -177,6 +279,9 @@ pub struct Described {
     pub age_ms: u64,
     /// Whether it is served only because the origin cannot be reached.
     pub is_stale: bool,
+    /// The origin's further header fields.
+    #[serde(default)]
+    pub fields: Fields,
 }
 
 impl Described {
@@ -189,6 +294,8 @@ impl Described {
         } else if !is_strong_tag(&self.etag) {
             Err("an entity tag that is not strong")
         } else if !values.all(|value| is_plain(value)) {
+            Err("a header line that is not plain text")
+        } else if !self.fields.0.iter().all(|(name, value)| is_plain(name) && is_plain(value)) {
             Err("a header line that is not plain text")
         } else if self.modified.is_some_and(|modified| modified > UNIX_SECONDS_MAX) {
             Err("a date after the year 9999")
@@ -318,6 +425,7 @@ mod tests {
             stale_ms: u64::MAX,
             age_ms: u64::MAX,
             is_stale: false,
+            fields: Fields::default(),
         };
         let check = |described: Described| EdgeTold::Object(described).check();
         assert_eq!(check(good.clone()), Ok(()));
@@ -334,7 +442,23 @@ mod tests {
             Described { modified: Some(u64::MAX), ..good.clone() },
         ] {
             assert!(check(bad.clone()).is_err(), "{bad:?}");
-            assert!(EdgeTold::Passed { ticket: 1, described: bad }.check().is_err());
+        }
+        let response = |fields: &[(&str, &str)]| {
+            let response = PassedResponse {
+                object: 1,
+                status: 200,
+                fields: Fields::of(fields),
+                size: Some(1),
+                age_ms: None,
+                is_complete: true,
+                is_hit: false,
+                failure: None,
+            };
+            EdgeTold::Passed { ticket: 1, response: Box::new(response) }.check()
+        };
+        assert_eq!(response(&[("A", "b\tc\u{fc}\u{85}")]), Ok(()));
+        for bad in [("A", "b\r\nC: d"), ("A", "\u{100}"), ("A:", "b"), ("", "b")] {
+            assert!(response(&[bad]).is_err(), "{bad:?}");
         }
         let refused = |path: &str, for_ms| {
             let (path, said) = (path.to_owned(), String::new());

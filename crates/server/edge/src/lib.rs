@@ -19,6 +19,7 @@
 pub mod contract;
 pub mod credentials;
 pub mod fetcher;
+pub mod http_cache;
 mod origin;
 pub mod policy;
 mod store;

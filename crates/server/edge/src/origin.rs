@@ -1,14 +1,16 @@
 //! Requests to the origin: a web server, or an S3 bucket, for which they are signed.
 
-use crate::contract::Trouble;
+use crate::contract::{ForwardedRequest, Trouble};
+use crate::http_cache::Fields;
 use crate::policy::Terms;
 use crate::policy::{content_range, strong_etag, terms, unsatisfied};
 use escape::percent;
 use outbound::{certificate_trouble, with_causes};
 use reqwest::header::{
-    ACCEPT_ENCODING, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
+    ACCEPT_ENCODING, CONTENT_RANGE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+    RANGE, USER_AGENT, VARY,
 };
-use reqwest::{Client, ClientBuilder, Response, StatusCode, Url};
+use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use s3::{S3Refusal, S3Signer};
 use std::io;
 use std::net::IpAddr;
@@ -68,11 +70,13 @@ impl OriginAddress {
         host.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
     }
 
-    /// The URL of `path`, which is [`escaped`].
+    /// The URL of `path`, which is [`escaped`], perhaps with a query.
     fn of(&self, path: &str) -> Option<Url> {
         let mut url = self.0.clone();
+        let (path, query) = path.split_once('?').map_or((path, None), |(a, b)| (a, Some(b)));
         let whole = format!("{}{path}", self.0.path().trim_end_matches('/'));
         url.set_path(&whole);
+        url.set_query(query);
         // Never another path than the requested one: an object kept under a name must come from there.
         (url.path() == whole).then_some(url)
     }
@@ -95,6 +99,7 @@ pub fn escaped(path: &[u8]) -> String {
 
 /// The name of the object at `path`, which is [`escaped`]. Names of objects are text.
 fn key_of(path: &str) -> Option<String> {
+    let path = path.split('?').next()?;
     String::from_utf8(percent::decode(path.strip_prefix('/')?.as_bytes())?).ok()
 }
 
@@ -116,6 +121,8 @@ pub(crate) enum Verdict {
     Found(Box<Found>),
     /// The named version is still the current one. The header contains only fields that the answer repeats.
     NotModified(HeaderMap),
+    /// There is another response, which is no object, and what it means for an object that was there.
+    Other(Box<Response>, Trouble),
 }
 
 impl Verdict {
@@ -172,14 +179,17 @@ impl Origin {
         &self.address
     }
 
-    /// Requests `range` of the current version at `path`, unless that is `known`.
+    /// Requests `range` of the current version at `path`, unless that is `known`, for a viewer with this `request`.
     pub(crate) async fn look(
         &self,
         path: &str,
         range: Range<u64>,
         known: Option<&str>,
+        request: &ForwardedRequest,
+        is_last: bool,
     ) -> Result<Verdict, Refused> {
-        let answer = self.ask(path, Some(&range), known.map(|etag| (IF_NONE_MATCH, etag))).await?;
+        let condition = known.map(|etag| (IF_NONE_MATCH, etag));
+        let answer = self.send(path, Some(&range), condition, request).await?;
         match answer.status() {
             StatusCode::NOT_MODIFIED if known.is_some() => {
                 Ok(Verdict::NotModified(answer.headers().clone()))
@@ -191,11 +201,77 @@ impl Origin {
                     _ if range.start > 0 => Some(0..range.end - range.start),
                     _ => None,
                 };
-                let again = self.ask(path, range.as_ref(), None).await?;
-                found(again, range.unwrap_or(0..u64::MAX)).map(Verdict::found)
+                let again = self.send(path, range.as_ref(), None, request).await?;
+                self.judge(path, again, range.unwrap_or(0..u64::MAX), is_last)
             }
-            _ => found(answer, range).map(Verdict::found),
+            _ => self.judge(path, answer, range, is_last),
         }
+    }
+
+    /// Decides whether an answer is the beginning of an object.
+    fn judge(
+        &self,
+        path: &str,
+        answer: Response,
+        asked: Range<u64>,
+        is_last: bool,
+    ) -> Result<Verdict, Refused> {
+        let status = answer.status();
+        if let Err((why, said)) = accepted(path, status, false) {
+            let is_passing = why == Trouble::Unreachable && !is_last && !is_deliberate(&answer);
+            // A bucket's own words are no answer for viewers, and an error that may be over in a moment gets another try.
+            return match self.signer.is_some() || is_passing {
+                true => Err((why, said)),
+                false => Ok(Verdict::Other(Box::new(answer), why)),
+            };
+        }
+        // A range that is all of it is as good as a 200.
+        let whole = content_range(answer.headers())
+            .is_some_and(|(start, end, size)| start == 0 && end == size && start == asked.start);
+        let is_whole = status == StatusCode::OK || status == StatusCode::PARTIAL_CONTENT && whole;
+        // A 200 with a range makes no sense, and goes to viewers as it is.
+        let makes_sense = status != StatusCode::OK || !answer.headers().contains_key(CONTENT_RANGE);
+        let is_object = makes_sense
+            && terms(answer.headers()).is_ok()
+            && (status == StatusCode::PARTIAL_CONTENT || answer.content_length().is_some());
+        if is_whole && !is_object {
+            return Ok(Verdict::Other(Box::new(answer), Trouble::Uncacheable));
+        }
+        found(answer, asked).map(Verdict::found)
+    }
+
+    /// The path of a URL that a response to a request for `path` names, if it is one of this origin's.
+    pub(crate) fn path_of(&self, path: &str, named: &str) -> Option<String> {
+        let url = self.address.of(path)?.join(named).ok()?;
+        if url.origin() != self.address.0.origin() {
+            return None;
+        }
+        let prefix = self.address.0.path().trim_end_matches('/');
+        let own = url.path().strip_prefix(prefix).filter(|rest| rest.starts_with('/'))?;
+        Some(url.query().map_or_else(|| own.to_owned(), |query| format!("{own}?{query}")))
+    }
+
+    /// Sends a viewer's request on, with these `conditions`. Any answer is returned.
+    pub(crate) async fn forward(
+        &self,
+        path: &str,
+        request: &ForwardedRequest,
+        conditions: &Fields,
+    ) -> Result<Response, Refused> {
+        if self.signer.is_some() {
+            let answer = self.ask(path, None, None).await?;
+            return Ok(answer);
+        }
+        let wrong = |what: &str| (Trouble::Wrong, format!("{path}: {what}"));
+        let url = self.address.of(path).ok_or_else(|| unnameable(path))?;
+        let method = Method::from_bytes(request.method.as_bytes());
+        let method = method.map_err(|_| wrong("no request has this method"))?;
+        let body = request.body().ok_or_else(|| wrong("the request's body is damaged"))?;
+        let mut sent = self.http.request(method, url).headers(travelling(request, conditions));
+        if !body.is_empty() {
+            sent = sent.body(body);
+        }
+        sent.send().await.map_err(|error| broken(path, error))
     }
 
     /// Requests `range` of a version.
@@ -221,18 +297,6 @@ impl Origin {
         }
     }
 
-    /// Requests the whole object at `path`, even if the origin forbids keeping it.
-    pub(crate) async fn whole(&self, path: &str) -> Result<Response, Refused> {
-        let answer = self.ask(path, None, None).await?;
-        match answer.status() {
-            StatusCode::OK => Ok(answer),
-            status => {
-                let said = format!("{path}: the origin said {status}, which was not asked for");
-                Err((Trouble::Wrong, said))
-            }
-        }
-    }
-
     /// Checks once whether it can be reached: requests the head of its folder from a web server, or the name of one object from a bucket. A
     /// refusal is not an error, because films may be available all the same.
     ///
@@ -254,28 +318,44 @@ impl Origin {
         }
     }
 
+    /// Requests an object, or blocks of one.
     async fn ask(
         &self,
         path: &str,
         range: Option<&Range<u64>>,
         condition: Option<(HeaderName, &str)>,
     ) -> Result<Response, Refused> {
+        let is_of_version = condition.as_ref().is_some_and(|(name, _)| name == IF_MATCH);
+        let answer = self.send(path, range, condition, &ForwardedRequest::get()).await?;
+        accepted(path, answer.status(), is_of_version).map(|()| answer)
+    }
+
+    /// Sends a request. Only a bucket's refusals are errors.
+    async fn send(
+        &self,
+        path: &str,
+        range: Option<&Range<u64>>,
+        condition: Option<(HeaderName, &str)>,
+        request: &ForwardedRequest,
+    ) -> Result<Response, Refused> {
         let url = match &self.signer {
             Some(signer) => key_of(path).and_then(|key| signer.get(&key)),
             None => self.address.of(path),
         };
-        let url = url.ok_or_else(|| {
-            (Trouble::NotFound, format!("{path}: no request can name that at the origin"))
-        })?;
-        let mut request =
-            self.http.get(url).header(ACCEPT_ENCODING, "identity").header(USER_AGENT, AGENT);
+        let url = url.ok_or_else(|| unnameable(path))?;
+        // A signature covers the fields of a request, and a bucket needs none of a viewer's.
+        let fields = match self.signer.is_some() {
+            true => travelling(&ForwardedRequest::get(), &Fields::default()),
+            false => travelling(request, &Fields::default()),
+        };
+        let mut sent = self.http.get(url).headers(fields);
         if let Some(range) = range {
-            request = request.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
+            sent = sent.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
         }
         if let Some((name, etag)) = condition.clone() {
-            request = request.header(name, etag);
+            sent = sent.header(name, etag);
         }
-        let mut answer = request.send().await.map_err(|error| broken(path, error))?;
+        let mut answer = sent.send().await.map_err(|error| broken(path, error))?;
         if let Some(signer) = &self.signer {
             // A bucket varies only headers for browsers. An object's bytes never vary.
             answer.headers_mut().remove(VARY);
@@ -285,20 +365,64 @@ impl Origin {
                 return Err(refused_by_bucket(path, answer, signer).await);
             }
         }
-        let said =
-            |why: Trouble| Err((why, format!("{path}: the origin said {}", answer.status())));
-        match answer.status().as_u16() {
-            200 | 206 | 304 | 412 | 416 => Ok(answer),
-            404 | 410 if condition.as_ref().is_none_or(|(name, _)| name != IF_MATCH) => {
-                said(Trouble::NotFound)
-            }
-            404 | 410 => Ok(answer),
-            401 | 403 => said(Trouble::NotFound),
-            300..=399 => said(Trouble::Redirected),
-            429 | 500..=599 => said(Trouble::Unreachable),
-            _ => said(Trouble::Wrong),
-        }
+        Ok(answer)
     }
+}
+
+fn unnameable(path: &str) -> Refused {
+    (Trouble::NotFound, format!("{path}: no request can name that at the origin"))
+}
+
+/// Whether a status is one that requests for objects expect. `is_of_version`: the request names a version, which may be gone.
+fn accepted(path: &str, status: StatusCode, is_of_version: bool) -> Result<(), Refused> {
+    let said = |why: Trouble| Err((why, format!("{path}: the origin said {status}")));
+    match status.as_u16() {
+        200 | 206 | 304 | 412 | 416 => Ok(()),
+        404 | 410 if is_of_version => Ok(()),
+        401 | 403 | 404 | 410 => said(Trouble::NotFound),
+        300..=399 => said(Trouble::Redirected),
+        429 | 500..=599 => said(Trouble::Unreachable),
+        _ => said(Trouble::Wrong),
+    }
+}
+
+/// Whether an error was made for caches or clients to use: it says how long it lasts, or how old it is. Any other one may be a server that is
+/// being restarted.
+fn is_deliberate(answer: &Response) -> bool {
+    let names = ["cache-control", "expires", "last-modified", "retry-after", "age"];
+    names.iter().any(|name| answer.headers().contains_key(*name))
+}
+
+/// What an error answer is counted as.
+pub(crate) fn failure_of(status: StatusCode) -> Option<Trouble> {
+    accepted("", status, false).err().map(|(why, _)| why).filter(|_| !status.is_success())
+}
+
+/// The header fields of a request to the origin: the viewer's, without those of which the cache makes its own.
+fn travelling(request: &ForwardedRequest, conditions: &Fields) -> HeaderMap {
+    let is_read = matches!(request.method.as_str(), "GET" | "HEAD");
+    let own = ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range"];
+    let is_own = |name: &str| {
+        is_read && own.iter().chain(&["range"]).any(|one| name.eq_ignore_ascii_case(one))
+    };
+    let mut headers = HeaderMap::new();
+    let mut add = |name: &str, value: &str| {
+        let value: Vec<u8> = value.chars().map(|one| one as u8).collect();
+        let name = HeaderName::from_bytes(name.as_bytes());
+        // What the server has parsed is valid here as well.
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(&value)) {
+            headers.append(name, value);
+        }
+    };
+    let viewers = request.fields.0.iter().filter(|(name, _)| !is_own(name));
+    viewers.chain(&conditions.0).for_each(|(name, value)| add(name, value));
+    if is_read {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    if !headers.contains_key(USER_AGENT) {
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+    }
+    headers
 }
 
 /// Interprets a bucket's refusal. Problems with credentials, region or clock are the operator's business: viewers must not be told that
@@ -384,6 +508,7 @@ mod tests {
         assert_eq!(of("http://a", "/b%20c").as_deref(), Some("http://a/b%20c"));
         assert_eq!(of("https://a:1/x/", "/b").as_deref(), Some("https://a:1/x/b"));
         assert_eq!(of("http://a/x", "/../b"), None, "it leads elsewhere");
+        assert_eq!(of("http://a/x", "/b?c=/../d").as_deref(), Some("http://a/x/b?c=/../d"));
         assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
         let parts = |text: &str| {
             let address = OriginAddress::parse(text).unwrap();

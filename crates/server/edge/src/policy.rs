@@ -1,9 +1,9 @@
 //! Interprets an origin's response headers: whether an answer may be kept, and for how long (RFC 9111). No I/O and no clock.
 //!
-//! The edge's requests are all alike: no cookies, no authorisation, `Accept-Encoding: identity`. So the answer to one viewer is the answer
-//! to all, unless the origin says that it depends on something.
+//! This is about objects: responses that are kept in blocks and are the same for all viewers. [`crate::http_cache`] decides about all others.
 
 use crate::contract::{Trouble, is_plain, is_strong_tag};
+use crate::http_cache::{self, Fields, end_to_end};
 use reqwest::header::{
     AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
     LAST_MODIFIED, SET_COOKIE, VARY,
@@ -40,6 +40,47 @@ pub struct Terms {
     pub fresh: Duration,
     /// How much longer, if the origin is unreachable.
     pub stale: Duration,
+    /// The further header fields, which viewers get as they are.
+    pub fields: Fields,
+}
+
+/// The most bytes of further header fields. Responses with more are kept whole.
+const FIELDS_BYTES_MAX: usize = 8 << 10;
+
+/// Fields of an object that the server writes itself, from the others of its terms.
+const WRITTEN: [&str; 10] = [
+    "accept-ranges",
+    "age",
+    "cache-control",
+    "content-length",
+    "content-range",
+    "content-type",
+    "etag",
+    "last-modified",
+    "server",
+    "x-content-type-options",
+];
+
+/// The header fields of an answer, as text.
+pub fn fields_of(header: &HeaderMap) -> Fields {
+    let mut fields = Fields::default();
+    for (name, value) in header {
+        fields.push(&written(name.as_str()), http_cache::latin1_of(value.as_bytes()));
+    }
+    fields
+}
+
+/// A name with capitals, as servers write them: some clients of HTTP/1.1 look for these letters.
+fn written(name: &str) -> String {
+    if matches!(name, "etag" | "te" | "dnt" | "www-authenticate") {
+        let upper = name.to_ascii_uppercase();
+        return upper.replace("ETAG", "ETag").replace("-AUTHENTICATE", "-Authenticate");
+    }
+    let words = name.split('-').map(|word| {
+        let (first, rest) = word.split_at(word.len().min(1));
+        first.to_ascii_uppercase() + rest
+    });
+    words.collect::<Vec<_>>().join("-")
 }
 
 /// Evaluates the header of a 200 or 206.
@@ -51,6 +92,13 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let directives = Directives::of(header);
     if directives.has("no-store") || directives.has("private") {
         return refused("Cache-Control forbids it");
+    }
+    let has_fields = directives.each().any(|(name, value)| name == "no-cache" && !value.is_empty());
+    if has_fields || directives.has("must-understand") {
+        return refused("its Cache-Control is not for a whole object");
+    }
+    if header.contains_key("cdn-cache-control") || header.contains_key("surrogate-control") {
+        return refused("it has directives for CDNs");
     }
     if header.contains_key(SET_COOKIE) {
         return refused("it sets a cookie");
@@ -77,18 +125,37 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let (content_type, modified) = passed_on(header);
     let date = text(header, DATE).and_then(|date| unix_seconds(&date));
     let is_date_strong = modified.zip(date).is_some_and(|(modified, date)| modified < date);
+    let Some(fields) = further(header) else { return refused("its header is too large") };
     let cache_control = directives.whole;
-    Ok(Terms { etag, content_type, modified, is_date_strong, cache_control, age, fresh, stale })
+    Ok(Terms {
+        etag,
+        content_type,
+        modified,
+        is_date_strong,
+        cache_control,
+        age,
+        fresh,
+        stale,
+        fields,
+    })
+}
+
+/// The fields that are not written from the other terms; none if they are too large, or not plain text.
+fn further(header: &HeaderMap) -> Option<Fields> {
+    let mut fields = end_to_end(fields_of(header));
+    fields.remove(|name| WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one)));
+    let is_plain = fields.0.iter().all(|(_, value)| is_plain(value));
+    (is_plain && fields.bytes() <= FIELDS_BYTES_MAX).then_some(fields)
 }
 
 /// Whether the body is compressed, although the edge asks for `identity`.
-pub(crate) fn is_coded(header: &HeaderMap) -> bool {
+fn is_coded(header: &HeaderMap) -> bool {
     let mut codings = header.get_all(CONTENT_ENCODING).iter();
     !codings.all(|coding| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity"))
 }
 
-/// The fields that a viewer gets of an answer that is passed through: its media type and its date.
-pub(crate) fn passed_on(header: &HeaderMap) -> (Option<String>, Option<u64>) {
+/// The media type and the date of the last change.
+fn passed_on(header: &HeaderMap) -> (Option<String>, Option<u64>) {
     let modified = text(header, LAST_MODIFIED).and_then(|date| unix_seconds(&date));
     (text(header, CONTENT_TYPE), modified)
 }

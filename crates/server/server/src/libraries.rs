@@ -21,6 +21,10 @@ pub struct Libraries {
     pub gate: Option<Gate>,
     /// The files of a caching edge; none if the libraries' are served.
     pub(crate) edge: Option<LocalEdge>,
+    /// Set if an edge's requests carry the viewers' cookies.
+    pub(crate) sends_cookies: bool,
+    /// Methods, other than GET and HEAD, that an edge sends on to its origin.
+    methods: Vec<String>,
 }
 
 /// One library.
@@ -59,7 +63,16 @@ impl Libraries {
             Ok(Library { prefix, files, folders: Arc::clone(&library.folders), listing })
         };
         let all = folders.iter().zip(listings).map(library).collect::<io::Result<_>>()?;
-        Ok(Self { all, hosts: Hosts::new(config), gate, edge })
+        let methods = config.edge.methods.clone();
+        let sends_cookies = config.edge.cookies;
+        Ok(Self { all, hosts: Hosts::new(config), gate, edge, sends_cookies, methods })
+    }
+
+    /// Whether a request that does not read is sent on to an edge's origin.
+    pub(crate) fn sends_on(&self, request: &Request) -> bool {
+        !request.method.reads()
+            && self.edge.is_some()
+            && self.methods.iter().any(|method| method == request.method_token())
     }
 
     /// The library of the host that `request` is for; none if that host has none.

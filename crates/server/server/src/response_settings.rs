@@ -45,6 +45,7 @@ impl Answering {
             limits: fullbore_http::RequestLimits {
                 head_bytes_max: config.limits.head_bytes_max,
                 uri_bytes_max: config.limits.uri_bytes_max,
+                are_other_methods_taken: !config.edge.methods.is_empty(),
                 ..fullbore_http::RequestLimits::default()
             },
             timeouts: Timeouts {

@@ -1,20 +1,33 @@
 //! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
+use super::passing::with_own_fields;
+use super::receiving::Incoming;
 use super::slots::{RequestPurpose, Slot};
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
-use crate::contract::{BLOCK_BYTES, Described, EdgeTold, OBJECT_BYTES_MAX, Trouble};
+use crate::contract::{
+    BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, Trouble,
+};
+use crate::http_cache::update;
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{Terms, terms};
 use crate::store::Stored;
-use reqwest::header::{CACHE_CONTROL, ETAG, HeaderMap, HeaderValue};
+use reqwest::Response;
+use reqwest::header::{
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, EXPIRES, HeaderMap,
+    HeaderValue,
+};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 
 /// How long a stale object is served before an unreachable origin is asked again.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// For how long the server asks for a response at a path without asking for an object first.
+const NO_OBJECT: Duration = Duration::from_secs(10);
 
 /// The object to serve at a path.
 struct Answer {
@@ -34,19 +47,41 @@ impl Answer {
 
 impl Helper {
     /// Reports the object at `path` to the server.
-    pub(super) async fn open(self: Arc<Self>, path: String, offset: u64) {
-        let answer = self.look(&path, offset).await;
+    pub(super) async fn open(
+        self: Arc<Self>,
+        path: String,
+        offset: u64,
+        asker: u64,
+        request: ForwardedRequest,
+    ) {
+        let is_response = self.responses().has(&path);
+        let answer = match is_response {
+            true => Ok(None),
+            false => self.look(&path, offset, asker, &request).await,
+        };
         let answer = answer.and_then(|answer| {
+            let Some(answer) = answer else { return Ok(None) };
             let file = answer.object.open().map_err(|error| {
                 self.end(&answer.object, Trouble::Disk);
                 (Trouble::Disk, format!("{path}: its file cannot be opened: {error}"))
             })?;
-            Ok((answer, OwnedFd::from(file)))
+            Ok(Some((answer, OwnedFd::from(file))))
         });
         // Before the report: a request after it may need another answer.
         self.known().opening.remove(&path);
         match answer {
-            Ok((answer, file)) => {
+            Ok(None) => {
+                // What is not stored may be an object a moment later. One that is still kept was only not to be had now.
+                let is_object = self.known().by_path.contains_key(&path);
+                let lasts = match (is_object, is_response) {
+                    (true, _) => Duration::ZERO,
+                    (false, true) => NO_OBJECT,
+                    (false, false) => refused_for(Trouble::NotFound),
+                };
+                let for_ms = lasts.as_millis() as u64;
+                self.tell(EdgeTold::NoObject { path, for_ms });
+            }
+            Ok(Some((answer, file))) => {
                 let told = EdgeTold::Object(described(&answer.object, answer.is_stale));
                 self.tell_with(told, Some(file));
                 if let Some((found, blocks)) = answer.body {
@@ -60,27 +95,41 @@ impl Helper {
         }
     }
 
-    async fn look(&self, path: &str, offset: u64) -> Result<Answer, Refused> {
+    /// The object at `path`. If there is none, but another response, that is handed over to its `asker`.
+    async fn look(
+        &self,
+        path: &str,
+        offset: u64,
+        asker: u64,
+        request: &ForwardedRequest,
+    ) -> Result<Option<Answer>, Refused> {
         let known = self.known().by_path.get(path).cloned();
         if let Some(object) = known.as_ref().filter(|object| fresh_left(object) > Duration::ZERO) {
-            return Ok(Answer::of(Arc::clone(object)));
+            return Ok(Some(Answer::of(Arc::clone(object))));
         }
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let range = start..start + BLOCK_BYTES;
         let etag = known.as_ref().map(|object| object.etag.as_str());
         let purpose =
             if known.is_some() { RequestPurpose::Revalidation } else { RequestPurpose::New };
-        let ask = || self.origin.look(path, range.clone(), etag);
+        let (tries, forwarded) = (AtomicU32::new(0), with_own_fields(request));
+        let ask = || {
+            let is_last = tries.fetch_add(1, Relaxed) + 1 >= Trouble::Unreachable.tries();
+            self.origin.look(path, range.clone(), etag, &forwarded, is_last)
+        };
         let asked = self.try_again_with_slot(purpose, ask).await;
         let (why, said) = match asked {
             Ok((Verdict::Found(found), slot)) => {
                 let answer = self.found(path, *found, known).await?;
                 let slot = answer.body.is_some().then_some(slot);
-                return Ok(Answer { slot, ..answer });
+                return Ok(Some(Answer { slot, ..answer }));
+            }
+            Ok((Verdict::Other(answer, why), slot)) => {
+                return self.other(path, *answer, (why, slot), known, (asker, request)).await;
             }
             Ok((Verdict::NotModified(header), _)) => {
                 match known.as_ref().map(|known| (known, still(known, header))) {
-                    Some((known, Ok(()))) => return Ok(Answer::of(Arc::clone(known))),
+                    Some((known, Ok(()))) => return Ok(Some(Answer::of(Arc::clone(known)))),
                     Some((_, Err(refused))) => refused,
                     // The request was unconditional, so the origin contradicts itself.
                     None => {
@@ -97,9 +146,33 @@ impl Helper {
         if matches!(why, Trouble::NotFound | Trouble::Uncacheable) {
             self.end(&known, why);
         } else if stale_left(&known) > Duration::ZERO {
-            return Ok(Answer { is_stale: true, ..Answer::of(known) });
+            return Ok(Some(Answer { is_stale: true, ..Answer::of(known) }));
         }
         Err((why, said))
+    }
+
+    /// Handles a response that is no object. An object that was there ends if the response is the origin's verdict on it. Otherwise it is
+    /// served stale, where that is allowed.
+    async fn other(
+        &self,
+        path: &str,
+        answer: Response,
+        (why, slot): (Trouble, Slot),
+        known: Option<Arc<Stored>>,
+        (asker, request): (u64, &ForwardedRequest),
+    ) -> Result<Option<Answer>, Refused> {
+        if let Some(known) = known {
+            if matches!(why, Trouble::NotFound | Trouble::Uncacheable) {
+                self.end(&known, why);
+            } else if stale_left(&known) > Duration::ZERO {
+                return Ok(Some(Answer { is_stale: true, ..Answer::of(known) }));
+            }
+        }
+        let request = &ForwardedRequest { method: "GET".into(), ..request.clone() };
+        let incoming = Incoming { path, request, answer, slot, fetch: None, known: None };
+        let ready = self.receive(incoming).await?;
+        self.handed.put(asker, ready);
+        Ok(None)
     }
 
     /// Handles the beginning of an object from the origin: in most cases a version other than the known one.
@@ -149,14 +222,21 @@ fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
     };
     keep(&mut header, ETAG, Some(&before.etag));
     keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
+    keep(&mut header, EXPIRES, before.fields.first("expires"));
+    // These describe the body of the 304, which has none (RFC 9111 section 3.2).
+    for name in [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE] {
+        header.remove(name);
+    }
     match terms(&header) {
         Ok(now) if now.etag == before.etag => {
-            let content_type = before.content_type;
+            let content_type = now.content_type.or(before.content_type);
             let (modified, is_date_strong) = match now.modified {
                 Some(_) => (now.modified, now.is_date_strong),
                 None => (before.modified, before.is_date_strong),
             };
-            let now = Terms { content_type, modified, is_date_strong, ..now };
+            let mut fields = before.fields;
+            update(&mut fields, &now.fields);
+            let now = Terms { content_type, modified, is_date_strong, fields, ..now };
             // It may have to be saved, and a slow disk must not block requests for other objects.
             block_in_place(|| known.renew(now));
             Ok(())
@@ -197,5 +277,6 @@ fn described(object: &Stored, is_stale: bool) -> Described {
         stale_ms: stale.as_millis() as u64,
         age_ms: (said.terms.age + said.at.elapsed()).as_millis() as u64,
         is_stale,
+        fields: said.terms.fields.clone(),
     }
 }

@@ -201,15 +201,7 @@ impl Helper {
 
     /// Asks the origin, with retries if they may help. A silent origin is asked only once here: the viewer has received nothing yet, and
     /// should get the reason soon.
-    pub(super) async fn try_again<T, F: Future<Output = Result<T, Refused>>>(
-        &self,
-        purpose: RequestPurpose,
-        ask: impl Fn() -> F,
-    ) -> Result<T, Refused> {
-        self.try_again_with_slot(purpose, ask).await.map(|(answer, _)| answer)
-    }
-
-    /// Like [`Self::try_again`]. Returns the slot as well: keep it until the body has been read.
+    /// Returns the slot as well: keep it until the body has been read.
     pub(super) async fn try_again_with_slot<T, F: Future<Output = Result<T, Refused>>>(
         &self,
         purpose: RequestPurpose,

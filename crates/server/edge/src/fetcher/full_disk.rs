@@ -166,6 +166,7 @@ mod tests {
             age: Duration::ZERO,
             fresh: Duration::from_secs(60),
             stale: Duration::from_secs(60),
+            fields: crate::http_cache::Fields::default(),
         };
         let object = helper.store.create(path, bytes, terms).unwrap();
         let bytes = OBJECT_BYTES + bytes;

@@ -4,16 +4,17 @@ mod answering;
 mod fetching;
 mod full_disk;
 mod passing;
+mod receiving;
 mod slots;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::origin::{Origin, OriginAddress, Refused};
-use crate::store::{CacheSpace, Store, Stored};
+use crate::store::{CacheSpace, Responses, Store, Stored};
 use full_disk::FullDisk;
 use helper_process::keeper::ignore_signals;
 use helper_process::packets;
 use helper_process::sandbox::{self, Confined, HelperNeeds};
-use passing::Unpassable;
+use passing::{Handed, UnderWay};
 use slots::Slots;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -57,7 +58,9 @@ struct Helper {
     full_disk: FullDisk,
     slots: Slots,
     passing: Semaphore,
-    unpassable: Unpassable,
+    responses: Mutex<Responses>,
+    handed: Handed,
+    under_way: UnderWay,
     silent_max: Duration,
     confined: Confined,
 }
@@ -154,7 +157,6 @@ impl Helper {
         let (known, space) = (Mutex::new(known), Mutex::new(space));
         let slots = Slots::new();
         let passing = Semaphore::new(passing::AT_ONCE_MAX);
-        let unpassable = Unpassable::default();
         let helper = Self {
             origin,
             store,
@@ -164,7 +166,9 @@ impl Helper {
             full_disk: FullDisk::default(),
             slots,
             passing,
-            unpassable,
+            responses: Mutex::default(),
+            handed: Handed::default(),
+            under_way: UnderWay::default(),
             silent_max,
             confined,
         };
@@ -174,16 +178,16 @@ impl Helper {
     fn answer(self: &Arc<Self>, ask: EdgeAsk, runtime: &Runtime) {
         let helper = Arc::clone(self);
         match ask {
-            EdgeAsk::Open { path, offset } => {
+            EdgeAsk::Open { path, offset, asker, request } => {
                 if helper.known().opening.insert(path.clone()) {
-                    runtime.spawn(helper.open(path, offset));
+                    runtime.spawn(helper.open(path, offset, asker, *request));
                 }
             }
             EdgeAsk::Bring { object, first, end } => {
                 runtime.spawn(helper.bring(object, first..end));
             }
-            EdgeAsk::Pass { path, ticket } => {
-                runtime.spawn(helper.pass(path, ticket));
+            EdgeAsk::Pass { path, ticket, asker, request } => {
+                runtime.spawn(helper.pass(path, ticket, asker, *request));
             }
             EdgeAsk::Used { objects } => {
                 let (now, mut space) = (Instant::now(), helper.space());
@@ -209,6 +213,10 @@ impl Helper {
 
     fn space(&self) -> MutexGuard<'_, CacheSpace> {
         self.space.lock().expect("no holder of this lock can panic")
+    }
+
+    fn responses(&self) -> MutexGuard<'_, Responses> {
+        self.responses.lock().expect("no holder of this lock can panic")
     }
 
     fn tell(&self, told: EdgeTold) {
@@ -267,8 +275,9 @@ impl Helper {
     fn evict(&self, gone: Vec<u64>) {
         for number in gone {
             let object = self.known().by_number.get(&number).cloned();
-            if let Some(object) = object {
-                self.end(&object, Trouble::Evicted);
+            match object {
+                Some(object) => self.end(&object, Trouble::Evicted),
+                None => self.forget_response(number),
             }
         }
     }

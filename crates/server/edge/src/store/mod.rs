@@ -7,9 +7,11 @@
 mod blocks;
 mod cache_space;
 mod record;
+mod responses;
 
 pub(crate) use blocks::Runs;
 pub(crate) use cache_space::CacheSpace;
+pub(crate) use responses::{Responses, StoredResponse};
 
 use crate::contract::{BLOCK_BYTES, Trouble};
 use crate::policy::Terms;
@@ -28,6 +30,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The extension of a file that is unlinked at once. One that is found was left by a crash before that.
 const PASSING: &str = "passing";
+
+/// The extension of the body of a response that is stored whole. They are not read after a restart.
+const RESPONSE: &str = "response";
 
 /// One version of one object.
 pub(crate) struct Stored {
@@ -98,7 +103,7 @@ impl Store {
                 continue;
             }
             match path.extension() {
-                Some(extension) if extension == PASSING => {
+                Some(extension) if extension == PASSING || extension == RESPONSE => {
                     remove(&path).map_err(|error| cannot_use(&path, &error))?;
                     continue;
                 }
@@ -128,6 +133,28 @@ impl Store {
         let read = File::open(&name);
         fs::remove_file(&name)?;
         Ok((written, read?))
+    }
+
+    /// Creates the file of a response that is stored whole: one descriptor to write, one to read.
+    pub(crate) fn create_response(&self, number: u64) -> io::Result<(File, File)> {
+        let name = self.response_name(number);
+        let written = options().write(true).create_new(true).open(&name)?;
+        Ok((written, File::open(&name)?))
+    }
+
+    /// Opens the file of a response that is stored whole.
+    pub(crate) fn open_response(&self, number: u64) -> io::Result<File> {
+        File::open(self.response_name(number))
+    }
+
+    /// Removes the file of a response.
+    pub(crate) fn remove_response(&self, number: u64) {
+        // It may have been removed, or be empty and have none.
+        let _ = fs::remove_file(self.response_name(number));
+    }
+
+    fn response_name(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("{number:016x}.{RESPONSE}"))
     }
 
     /// Creates an object without blocks.
@@ -249,6 +276,12 @@ impl Stored {
         }
     }
 
+    /// It has to be revalidated before it is served again, even while the origin is unreachable.
+    pub(crate) fn expire(&self) {
+        let terms = self.said().terms;
+        self.renew(Terms { fresh: Duration::ZERO, stale: Duration::ZERO, ..terms });
+    }
+
     /// The byte range of these blocks.
     pub(crate) fn bytes_of(&self, blocks: &Range<u64>) -> Range<u64> {
         blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
@@ -360,6 +393,7 @@ mod tests {
             age: Duration::ZERO,
             fresh: Duration::from_secs(60),
             stale: Duration::from_secs(60),
+            fields: crate::http_cache::Fields::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 //! first one, which then takes its place. It is replaced whole, so a crash leaves the earlier answer. The record itself is not rewritten,
 //! because it grows with its object (a line for each MiB), and origins may be asked every second.
 
+use crate::http_cache::Fields;
 use crate::policy::Terms;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,8 @@ pub(super) struct Header {
     cache_control: Option<String>,
     fresh_seconds: u64,
     stale_seconds: u64,
+    #[serde(default)]
+    fields: Fields,
     /// When the origin answered.
     pub(super) said_unix_seconds: u64,
 }
@@ -58,6 +61,7 @@ impl Header {
             cache_control,
             fresh_seconds: fresh.as_secs(),
             stale_seconds: stale.as_secs(),
+            fields: terms.fields.clone(),
             said_unix_seconds: now.as_secs(),
         }
     }
@@ -95,6 +99,7 @@ impl Header {
             age: Duration::ZERO,
             fresh: Duration::from_secs(self.fresh_seconds),
             stale: Duration::from_secs(self.stale_seconds),
+            fields: self.fields,
         }
     }
 }
@@ -169,6 +174,7 @@ mod tests {
             age: Duration::ZERO,
             fresh: Duration::from_secs(fresh),
             stale: Duration::from_secs(stale),
+            fields: Fields::default(),
         };
         Header { said_unix_seconds, ..Header::new("/a", 7, &terms) }
     }
@@ -224,6 +230,7 @@ mod tests {
             age: Duration::ZERO,
             fresh: Duration::from_secs(5),
             stale: Duration::from_secs(6),
+            fields: Fields::of(&[("A", "b")]),
         };
         let header = Header::new("/a", 7, &terms);
         let mut record = create(&path, &header).unwrap();

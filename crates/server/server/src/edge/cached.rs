@@ -32,18 +32,28 @@ pub(crate) struct Cached {
     pub(super) live: Arc<Live>,
     pub(crate) described: Described,
     pub(super) at: Instant,
+    is_invalid: AtomicBool,
 }
 
 impl Cached {
     /// The origin's current answer.
     pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
-        Self { live, described, at: Instant::now() }
+        Self { live, described, at: Instant::now(), is_invalid: AtomicBool::new(false) }
     }
 
     /// Whether it may be served without revalidation.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         let fresh = Duration::from_millis(self.described.fresh_ms);
-        now.saturating_duration_since(self.at) < fresh && !self.is_ended()
+        now.saturating_duration_since(self.at) < fresh && self.may_be_used()
+    }
+
+    /// A request may have changed it at the origin: it has to be revalidated before it is served again.
+    pub(super) fn invalidate(&self) {
+        self.is_invalid.store(true, Relaxed);
+    }
+
+    fn may_be_used(&self) -> bool {
+        !self.is_ended() && !self.is_invalid.load(Relaxed)
     }
 
     /// Whether it may be served while the origin can't be reached.
@@ -51,7 +61,7 @@ impl Cached {
         let Described { fresh_ms, stale_ms, .. } = self.described;
         let usable =
             Duration::from_millis(fresh_ms).saturating_add(Duration::from_millis(stale_ms));
-        now.saturating_duration_since(self.at) < usable && !self.is_ended()
+        now.saturating_duration_since(self.at) < usable && self.may_be_used()
     }
 
     /// Whether a request made at `since` gets this version only because the origin can't be reached.

@@ -2,12 +2,14 @@
 
 use super::cached::{Cached, Live};
 use super::passing::{Passing, Ticket};
-use super::table::{Question, Reply, Table};
+use super::table::{Question, Reply, Table, Wanted};
 use super::{NoAnswer, QueueFull};
 use crate::redact;
 use disk::sparse_file::NOBODY;
 use disk::{ARRIVAL_BYTES, PresentBlocks};
-use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, EdgeTold, Trouble};
+use edge::contract::{
+    BLOCK_BYTES, Described, EdgeAsk, EdgeTold, ForwardedRequest, PassedResponse, Trouble,
+};
 use helper_process::packets;
 use reactor::{Remote, Woken, remote};
 use std::collections::BTreeMap;
@@ -46,6 +48,7 @@ pub(crate) struct EdgeLink {
     failures: Mutex<Counts>,
     retries: Mutex<Counts>,
     passing: Passing,
+    askers: AtomicU64,
     told: Mutex<Option<Instant>>,
     /// Keeps other servers off the cache for as long as this one runs.
     _lock: File,
@@ -57,7 +60,7 @@ impl EdgeLink {
         socket: OwnedFd,
         lock: File,
         workers: usize,
-        objects_max: usize,
+        (objects_max, passed_bytes_max): (usize, u64),
     ) -> io::Result<Arc<Self>> {
         let (asks, asked) = channel();
         let ends = (0..workers).map(|_| remote()).collect::<io::Result<Vec<_>>>()?;
@@ -71,7 +74,8 @@ impl EdgeLink {
             fetched_bytes: AtomicU64::new(0),
             failures: Mutex::default(),
             retries: Mutex::default(),
-            passing: Passing::default(),
+            passing: Passing::new(passed_bytes_max),
+            askers: AtomicU64::new(1),
             told: Mutex::default(),
             _lock: lock,
         });
@@ -156,7 +160,12 @@ impl EdgeLink {
                 }
                 self.count_failure(why, &said);
             }
-            EdgeTold::Passed { ticket, described } => self.passing.take(ticket, described, file),
+            EdgeTold::NoObject { path, for_ms } => {
+                let lasts = Duration::from_millis(for_ms);
+                self.table().refuse(&path, Trouble::Uncacheable, lasts);
+            }
+            EdgeTold::Invalid { path } => self.table().invalidate(&path),
+            EdgeTold::Passed { ticket, response } => self.take_passed(ticket, *response, file),
             EdgeTold::NotPassed { ticket, why, said } => {
                 self.passing.refuse(ticket, why);
                 self.count_failure(why, &said);
@@ -169,11 +178,27 @@ impl EdgeLink {
     /// The helper sent a message that can't be used. Requests that wait for it fail, and its slot is freed.
     fn spoil(&self, told: EdgeTold) {
         match told {
-            EdgeTold::Object(Described { path, .. }) | EdgeTold::Refused { path, .. } => {
+            EdgeTold::Object(Described { path, .. })
+            | EdgeTold::Refused { path, .. }
+            | EdgeTold::NoObject { path, .. } => {
                 self.table().spoil(&path);
             }
             EdgeTold::Passed { ticket, .. } => self.passing.refuse(ticket, Trouble::Wrong),
             _ => {}
+        }
+    }
+
+    fn take_passed(&self, ticket: u64, response: PassedResponse, file: Option<OwnedFd>) {
+        if let Some(why) = response.failure {
+            // The viewer gets the origin's own words, so the operator gets a number.
+            count(&self.failures, why);
+        }
+        let live = self.passing.take(ticket, response, file);
+        if let Some(live) = live {
+            // Its blocks are announced like those of an object.
+            let mut table = self.table();
+            table.live.retain(|_, live| live.strong_count() > 0);
+            table.live.insert(live.number, Arc::downgrade(&live));
         }
     }
 
@@ -207,7 +232,7 @@ impl EdgeLink {
     pub(super) fn look(
         &self,
         path: &str,
-        offset: u64,
+        wanted: &Wanted<'_>,
         since: Instant,
         client: IpAddr,
     ) -> Result<Looked<'_>, NoAnswer> {
@@ -215,7 +240,7 @@ impl EdgeLink {
         if let Some(answer) = table.look(path, since, now) {
             return answer.map(Looked::Found).map_err(NoAnswer::from);
         }
-        let asked = match table.ask(path, offset, client) {
+        let asked = match table.ask(path, wanted, client) {
             Ok((question, has_displaced)) => {
                 if has_displaced {
                     self.wake_all();
@@ -249,12 +274,22 @@ impl EdgeLink {
         self.ask(EdgeAsk::Bring { object, first, end });
     }
 
-    /// Has the file at `path` fetched for one viewer, once it is `client`'s turn.
+    /// A number for a viewer's request.
+    pub(super) fn next_asker(&self) -> u64 {
+        self.askers.fetch_add(1, Relaxed)
+    }
+
+    /// Has the request for `path` answered for one viewer, once it is `client`'s turn.
     ///
     /// # Errors
     /// If there is no helper, or too many questions wait.
-    pub(super) fn pass(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, NoAnswer> {
-        let ticket = self.passing.begin(path, client).map_err(|no_turn| {
+    pub(super) fn pass(
+        &self,
+        path: String,
+        (asker, request): (u64, ForwardedRequest),
+        client: IpAddr,
+    ) -> Result<Ticket<'_>, NoAnswer> {
+        let ticket = self.passing.begin(path, (asker, request), client).map_err(|no_turn| {
             self.complain_of_queue(no_turn, client);
             NoAnswer::QueueFull(no_turn)
         })?;
@@ -425,11 +460,13 @@ mod tests {
 
     const HOUR_MS: u64 = 3_600_000;
 
+    const WANTED: Wanted<'static> = Wanted { offset: 0, asker: 1, request: &ForwardedRequest::get };
+
     /// A link, and the helper's end of its socket.
     fn link() -> (Arc<EdgeLink>, OwnedFd) {
         let (ours, helpers) = packets::pair().unwrap();
         let lock = tempfile::tempfile().unwrap();
-        (EdgeLink::start(ours, lock, 1, 100).unwrap(), helpers)
+        (EdgeLink::start(ours, lock, 1, (100, 1 << 28)).unwrap(), helpers)
     }
 
     /// Result of looking `path` up; `None` if the helper has to be asked.
@@ -438,7 +475,7 @@ mod tests {
         path: &str,
         since: Instant,
     ) -> Option<Result<Arc<Cached>, NoAnswer>> {
-        match link.look(path, 0, since, IpAddr::from([192, 0, 2, 1])) {
+        match link.look(path, &WANTED, since, IpAddr::from([192, 0, 2, 1])) {
             Ok(Looked::Found(cached)) => Some(Ok(cached)),
             Ok(Looked::Waits(_)) => None,
             Err(why) => Some(Err(why)),
@@ -461,6 +498,7 @@ mod tests {
             stale_ms: terms_ms.1,
             age_ms: 0,
             is_stale: false,
+            fields: edge::http_cache::Fields::default(),
         };
         let file = tempfile::tempfile().unwrap();
         packets::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
@@ -498,7 +536,8 @@ mod tests {
     #[test]
     fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
         let (link, helper) = link();
-        let pass = || link.pass("/a".into(), IpAddr::from([192, 0, 2, 1]));
+        let pass =
+            || link.pass("/a".into(), (1, ForwardedRequest::get()), IpAddr::from([192, 0, 2, 1]));
         assert_eq!(status(&link, "/a"), None);
         let said = "objects is a file".to_owned();
         packets::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
@@ -524,7 +563,7 @@ mod tests {
         let client = |number: u8| IpAddr::from([192, 0, 2, number]);
         let ask = |number: u8| {
             let path = format!("/film{number}");
-            let looked = link.look(&path, 0, Instant::now(), client(number));
+            let looked = link.look(&path, &WANTED, Instant::now(), client(number));
             let Ok(looked) = looked else { panic!("there is room for all of them") };
             looked
         };

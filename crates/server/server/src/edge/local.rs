@@ -4,10 +4,10 @@ use super::NoAnswer;
 use super::cached::{Cached, Live};
 use super::link::{ANSWER_MAX, EdgeLink, Looked, Waiting};
 use super::passing::ForOne;
-use super::table::Reply;
+use super::table::{Reply, Wanted};
 use delivery::Channel;
 use disk::{File, SparseFile, Waiters};
-use edge::contract::Trouble;
+use edge::contract::{ForwardedRequest, PassedResponse, Trouble};
 use edge::escaped;
 use reactor::{Woken, timeout_at};
 use std::cell::RefCell;
@@ -55,6 +55,29 @@ impl<'a> Viewer<'a> {
     }
 }
 
+/// A viewer's request, as it is sent on.
+pub(crate) struct Forwarded<'a> {
+    asker: u64,
+    request: &'a dyn Fn() -> ForwardedRequest,
+}
+
+/// The path of a request to the origin, from a decoded path, perhaps with `?` and a query after it, which is not decoded.
+fn escaped_key(key: &[u8]) -> String {
+    match key.iter().position(|byte| *byte == QUERY) {
+        Some(at) => {
+            let query = key[at + 1..].iter().map(|byte| match byte.is_ascii_graphic() {
+                true => char::from(*byte).to_string(),
+                false => format!("%{byte:02X}"),
+            });
+            format!("{}?{}", escaped(&key[..at]), query.collect::<String>())
+        }
+        None => escaped(key),
+    }
+}
+
+/// Separates a decoded path, which never contains this byte, from a query.
+pub(crate) const QUERY: u8 = 0;
+
 /// How a file was found: a counter's label.
 pub(crate) type Lookup = &'static str;
 
@@ -88,7 +111,7 @@ impl LocalEdge {
     pub(crate) async fn open(
         &self,
         path: &[u8],
-        offset: u64,
+        (offset, forwarded): (u64, &Forwarded<'_>),
         viewer: Viewer<'_>,
     ) -> Result<(Rc<File>, Arc<Cached>, Lookup), NoAnswer> {
         let now = reactor::now();
@@ -99,12 +122,13 @@ impl LocalEdge {
             }
         }
         let since = Instant::now();
-        let looked = self.link.look(&escaped(path), offset, since, viewer.client)?;
+        let wanted = Wanted { offset, asker: forwarded.asker, request: forwarded.request };
+        let looked = self.link.look(&escaped_key(path), &wanted, since, viewer.client)?;
         let (cached, has_waited) = match looked {
             Looked::Found(cached) => (cached, false),
             // Boxed, so that requests for a fresh film do not pay for it.
             Looked::Waits(waiting) => {
-                (Box::pin(self.wait(waiting, offset, since, viewer)).await?, true)
+                (Box::pin(self.wait(waiting, &wanted, since, viewer)).await?, true)
             }
         };
         let lookup = match (cached.is_stale(since), has_waited) {
@@ -120,7 +144,7 @@ impl LocalEdge {
     async fn wait(
         &self,
         mut waiting: Waiting<'_>,
-        offset: u64,
+        wanted: &Wanted<'_>,
         since: Instant,
         viewer: Viewer<'_>,
     ) -> Result<Arc<Cached>, NoAnswer> {
@@ -130,7 +154,7 @@ impl LocalEdge {
                 Some(Reply::Is(answer)) => return answer.clone(),
                 Some(Reply::AskAgain) => {
                     let path = waiting.path();
-                    match self.link.look(&path, offset, since, viewer.client)? {
+                    match self.link.look(&path, wanted, since, viewer.client)? {
                         Looked::Found(cached) => return Ok(cached),
                         Looked::Waits(again) => waiting = again,
                     }
@@ -144,15 +168,23 @@ impl LocalEdge {
         }
     }
 
-    /// The file at `path`, fetched for this viewer alone. It ends with its last user.
+    /// Numbers a viewer's request, and says how it is sent on if it has to be.
+    pub(crate) fn forwarded<'f>(&self, request: &'f dyn Fn() -> ForwardedRequest) -> Forwarded<'f> {
+        Forwarded { asker: self.link.next_asker(), request }
+    }
+
+    /// The response to one viewer's request for `path`, with its file unless it is empty.
     pub(crate) async fn pass(
         &self,
         path: &[u8],
+        forwarded: &Forwarded<'_>,
         viewer: Viewer<'_>,
-    ) -> Result<(Rc<File>, Arc<Cached>), NoAnswer> {
-        let (ticket, since) = (self.link.pass(escaped(path), viewer.client)?, Instant::now());
+    ) -> Result<(PassedResponse, Option<Rc<File>>), NoAnswer> {
+        let asked = (forwarded.asker, (forwarded.request)());
+        let ticket = self.link.pass(escaped_key(path), asked, viewer.client)?;
+        let since = Instant::now();
         let mut leaving = Leaving::of(viewer);
-        let ForOne { cached, taken } = loop {
+        let ForOne { response, live, taken } = loop {
             if let Some(answer) = ticket.answer() {
                 break answer?;
             }
@@ -161,11 +193,13 @@ impl LocalEdge {
             }
             self.news(since, &mut leaving).await?;
         };
-        // The file is complete, so the closure never asks for anything; it is what holds the file's disk space.
+        let Some(live) = live else { return Ok((response, None)) };
+        // All of it is there or on its way, so nothing is asked for; the closure is what holds the file's disk space, and its blocks' news.
+        let held = Arc::clone(&live);
         let ask = move |_| {
-            let _held = &taken;
+            let _held = (&taken, &held);
         };
-        Ok((self.opened(&cached.live, ask)?, cached))
+        Ok((response, Some(self.opened(&live, ask)?)))
     }
 
     /// Waits for the helper's answer, or until the viewer disconnects.

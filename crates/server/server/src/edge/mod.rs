@@ -19,7 +19,7 @@ mod table;
 pub(crate) use cached::Cached;
 pub(crate) use fair_queue::QueueFull;
 pub(crate) use link::EdgeLink;
-pub(crate) use local::{LocalEdge, Viewer};
+pub(crate) use local::{Forwarded, LocalEdge, QUERY, Viewer};
 pub(crate) use start::Starting;
 
 use edge::contract::Trouble;

@@ -1,13 +1,13 @@
-//! Responses that must not be cached, on their way to the one viewer who requested each.
+//! Responses that are no objects, on their way to the one viewer who requested each.
 //!
-//! A session draws a [`Ticket`], and the helper's answer is for that ticket alone: two viewers never get the same file. If the session ends
-//! first, its ticket does, too, and the answer is dropped when it arrives.
+//! A session draws a [`Ticket`], and the helper's answer is for that ticket alone. The helper decides which viewers may share a stored
+//! response. If the session ends first, its ticket does, too, and the answer is dropped when it arrives.
 
 use super::NoAnswer;
-use super::cached::{Cached, Live};
+use super::cached::Live;
 use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
 use disk::PresentBlocks;
-use edge::contract::{Described, EdgeAsk, Trouble};
+use edge::contract::{EdgeAsk, ForwardedRequest, PassedResponse, Trouble};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -18,17 +18,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const TURNS: QueueLimits = QueueLimits {
     under_way_max: 16,
     under_way_by_client_max: 12,
-    waiting_bytes_max: 1 << 20,
-    waiting_bytes_by_client_max: 256 << 10,
+    waiting_bytes_max: 2 << 20,
+    waiting_bytes_by_client_max: 768 << 10,
 };
-
-/// Space on the cache's disk for such answers, in addition to the cache. Slow viewers hold theirs for a long time.
-const BYTES_MAX: u64 = 256 << 20;
 
 /// All waiting viewers.
 pub(super) struct Passing {
     asked: Mutex<Asked>,
     bytes: Arc<AtomicU64>,
+    /// Space on the cache's disk for responses that are not stored. Slow viewers hold theirs for a long time.
+    bytes_max: u64,
 }
 
 struct Asked {
@@ -39,25 +38,23 @@ struct Asked {
 
 struct Question {
     path: String,
+    asker: u64,
+    request: Box<ForwardedRequest>,
     is_under_way: bool,
     answer: Option<Result<ForOne, NoAnswer>>,
 }
 
-impl Default for Passing {
-    fn default() -> Self {
-        let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
-        Self { asked: Mutex::new(asked), bytes: Arc::default() }
-    }
-}
-
 /// One viewer's answer.
-pub(super) struct ForOne {
-    pub(super) cached: Arc<Cached>,
+pub(crate) struct ForOne {
+    /// The response.
+    pub(crate) response: PassedResponse,
+    /// Its file, unless it is empty.
+    pub(super) live: Option<Arc<Live>>,
     pub(super) taken: Taken,
 }
 
 /// Space that is returned when this is dropped.
-pub(super) struct Taken {
+pub(crate) struct Taken {
     bytes: u64,
     of: Arc<AtomicU64>,
 }
@@ -99,14 +96,29 @@ impl Drop for Ticket<'_> {
 }
 
 impl Passing {
+    /// With this much space for responses that viewers have not received yet.
+    pub(super) fn new(bytes_max: u64) -> Self {
+        let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
+        Self { asked: Mutex::new(asked), bytes: Arc::default(), bytes_max }
+    }
+
     /// Queues a question of a viewer of `client`. It is sent once [`Self::next`] returns it.
     ///
     /// # Errors
     /// If the queue is full.
-    pub(super) fn begin(&self, path: String, client: IpAddr) -> Result<Ticket<'_>, QueueFull> {
+    pub(super) fn begin(
+        &self,
+        path: String,
+        (asker, request): (u64, ForwardedRequest),
+        client: IpAddr,
+    ) -> Result<Ticket<'_>, QueueFull> {
         let mut asked = self.asked();
         let number = asked.last + 1;
-        let displaced = asked.queue.ask(&number, path.len(), client)?;
+        let displaced = asked.queue.ask(
+            &number,
+            path.len() + request.fields.bytes() + request.body.len(),
+            client,
+        )?;
         asked.last = number;
         let has_displaced = !displaced.is_empty();
         for other in displaced {
@@ -114,7 +126,8 @@ impl Passing {
                 question.answer = Some(Err(NoAnswer::QueueFull(QueueFull::Full)));
             }
         }
-        let question = Question { path, is_under_way: false, answer: None };
+        let request = Box::new(request);
+        let question = Question { path, asker, request, is_under_way: false, answer: None };
         asked.questions.insert(number, question);
         Ok(Ticket { number, has_displaced, passing: self })
     }
@@ -125,7 +138,9 @@ impl Passing {
         let ticket = asked.queue.next()?;
         let question = asked.questions.get_mut(&ticket)?;
         question.is_under_way = true;
-        Some(EdgeAsk::Pass { path: std::mem::take(&mut question.path), ticket })
+        let (path, asker) = (std::mem::take(&mut question.path), question.asker);
+        let request = std::mem::take(&mut question.request);
+        Some(EdgeAsk::Pass { path, ticket, asker, request })
     }
 
     /// Number of questions waiting for their turn.
@@ -133,21 +148,40 @@ impl Passing {
         self.asked().queue.waiting()
     }
 
-    /// The helper's answer.
-    pub(super) fn take(&self, ticket: u64, described: Described, file: Option<OwnedFd>) {
-        // Out of descriptors: the kernel has dropped it.
-        let Some(file) = file else { return self.refuse(ticket, Trouble::Full) };
-        let (bytes, of) = (described.size, Arc::clone(&self.bytes));
-        let before = of.fetch_add(bytes, Relaxed);
-        let taken = Taken { bytes, of };
-        if before.saturating_add(bytes) > BYTES_MAX {
-            return self.refuse(ticket, Trouble::Full);
+    /// The helper's answer. Returns its file's blocks if they are still to be announced.
+    pub(super) fn take(
+        &self,
+        ticket: u64,
+        response: PassedResponse,
+        file: Option<OwnedFd>,
+    ) -> Option<Arc<Live>> {
+        let size = response.size.unwrap_or(0);
+        let live = match (size, file) {
+            (0, _) => None,
+            // Out of descriptors: the kernel has dropped it.
+            (_, None) => {
+                self.refuse(ticket, Trouble::Full);
+                return None;
+            }
+            (_, Some(file)) => {
+                let arrived = PresentBlocks::new(size);
+                if response.is_complete {
+                    arrived.note(0..u64::MAX);
+                }
+                Some(Arc::new(Live::new(response.object, file, arrived)))
+            }
+        };
+        // A stored response is part of the cache.
+        let bytes = if response.is_hit { 0 } else { size };
+        let before = self.bytes.fetch_add(bytes, Relaxed);
+        let taken = Taken { bytes, of: Arc::clone(&self.bytes) };
+        if before.saturating_add(bytes) > self.bytes_max {
+            self.refuse(ticket, Trouble::Full);
+            return None;
         }
-        let arrived = PresentBlocks::new(described.size);
-        arrived.note(0..u64::MAX);
-        let live = Arc::new(Live::new(described.object, file, arrived));
-        let cached = Arc::new(Cached::new(live, described));
-        self.put(ticket, Ok(ForOne { cached, taken }));
+        let arriving = live.clone().filter(|_| !response.is_complete);
+        self.put(ticket, Ok(ForOne { response, live, taken }));
+        arriving
     }
 
     /// There is no answer for this ticket.
@@ -186,27 +220,30 @@ mod tests {
     }
 
     fn told(passing: &Passing, ticket: u64, size: u64) {
-        let described = Described {
-            path: "/a".into(),
+        let response = PassedResponse {
             object: 1 << 63,
-            size,
-            etag: "\"x\"".into(),
-            content_type: None,
-            modified: None,
-            is_date_strong: false,
-            cache_control: None,
-            fresh_ms: 0,
-            stale_ms: 0,
-            age_ms: 0,
-            is_stale: false,
+            status: 200,
+            fields: edge::http_cache::Fields::default(),
+            size: Some(size),
+            age_ms: None,
+            is_complete: true,
+            is_hit: false,
+            failure: None,
         };
-        passing.take(ticket, described, Some(tempfile::tempfile().unwrap().into()));
+        passing.take(ticket, response, Some(tempfile::tempfile().unwrap().into()));
     }
+
+    fn asked() -> (u64, ForwardedRequest) {
+        (1, ForwardedRequest::get())
+    }
+
+    const BYTES_MAX: u64 = 256 << 20;
 
     #[test]
     fn an_answer_is_for_one_ticket_and_its_room_is_given_back() {
-        let passing = Passing::default();
-        let [first, second] = [0, 1].map(|_| passing.begin("/a".into(), client(1)).unwrap());
+        let passing = Passing::new(BYTES_MAX);
+        let [first, second] =
+            [0, 1].map(|_| passing.begin("/a".into(), asked(), client(1)).unwrap());
         assert!(first.answer().is_none());
         told(&passing, first.number, BYTES_MAX - 1);
         assert!(second.answer().is_none());
@@ -225,8 +262,8 @@ mod tests {
 
     #[test]
     fn who_waits_is_bounded_and_is_answered_when_the_helper_is_gone() {
-        let passing = Passing::default();
-        let begin = |last| passing.begin("/a".into(), client(last));
+        let passing = Passing::new(BYTES_MAX);
+        let begin = |last| passing.begin("/a".into(), asked(), client(last));
         let tickets: Vec<_> = std::iter::from_fn(|| begin(1).ok()).take(1 << 20).collect();
         assert!((100..1000).contains(&tickets.len()), "{}", tickets.len());
         assert_eq!(begin(1).err(), Some(QueueFull::ClientFull));
@@ -242,16 +279,16 @@ mod tests {
 
     #[test]
     fn a_viewer_who_leaves_takes_its_question_along_unless_the_helper_has_it() {
-        let passing = Passing::default();
-        let first = passing.begin("/a".into(), client(1)).unwrap();
+        let passing = Passing::new(BYTES_MAX);
+        let first = passing.begin("/a".into(), asked(), client(1)).unwrap();
         assert!(passing.next().is_some());
         let number = first.number;
         drop(first);
         assert_eq!(passing.asked().queue.waiting(), 0);
-        drop(passing.begin("/b".into(), client(1)).unwrap());
+        drop(passing.begin("/b".into(), asked(), client(1)).unwrap());
         assert!(passing.next().is_none(), "it is forgotten");
         passing.refuse(number, Trouble::NotFound);
-        let places = (0..20).map(|_| passing.begin("/c".into(), client(1)).unwrap());
+        let places = (0..20).map(|_| passing.begin("/c".into(), asked(), client(1)).unwrap());
         let _places: Vec<_> = places.collect();
         let under_way = std::iter::from_fn(|| passing.next()).count();
         assert_eq!(under_way, TURNS.under_way_by_client_max, "no place was lost");

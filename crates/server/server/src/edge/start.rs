@@ -14,11 +14,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+/// Space on the cache's disk for responses that are not stored, in addition to the cache: at least this.
+const PASSED_BYTES_MIN: u64 = 256 << 20;
+
 /// A started helper, before there are threads that talk to it.
 pub(crate) struct Starting {
     socket: OwnedFd,
     /// Keeps other servers off the cache.
     lock: File,
+    /// The size limit of the cache.
+    bytes_max: u64,
 }
 
 impl Starting {
@@ -55,7 +60,7 @@ impl Starting {
             .spawn()
             .map_err(helper)?;
         credentials.wait(&mut keeper).map_err(helper)?;
-        Ok(Some(Self { socket: ours, lock }))
+        Ok(Some(Self { socket: ours, lock, bytes_max }))
     }
 
     /// Starts the threads that talk to the helper.
@@ -63,7 +68,9 @@ impl Starting {
     /// # Errors
     /// If no thread or descriptor is available.
     pub(crate) fn start(self, workers: usize, objects_max: usize) -> io::Result<Arc<EdgeLink>> {
-        EdgeLink::start(self.socket, self.lock, workers, objects_max)
+        // What viewers have not received yet may take an eighth of the cache in addition to it.
+        let passed_bytes_max = PASSED_BYTES_MIN.max(self.bytes_max / 8);
+        EdgeLink::start(self.socket, self.lock, workers, (objects_max, passed_bytes_max))
     }
 }
 

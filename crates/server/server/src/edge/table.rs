@@ -6,7 +6,7 @@
 use super::NoAnswer;
 use super::cached::{Cached, Live};
 use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
-use edge::contract::{EdgeAsk, Trouble};
+use edge::contract::{EdgeAsk, ForwardedRequest, Trouble};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -49,6 +49,8 @@ struct Answer {
 pub(super) struct Question {
     pub(super) path: Arc<str>,
     offset: u64,
+    asker: u64,
+    request: OnceLock<Box<ForwardedRequest>>,
     is_known: bool,
     at: Instant,
     /// Number of viewers waiting. Changed under the table's lock.
@@ -76,6 +78,16 @@ impl Question {
     pub(super) fn is_under_way(&self) -> bool {
         self.is_under_way.load(Relaxed)
     }
+}
+
+/// What a viewer wants of a path.
+pub(super) struct Wanted<'a> {
+    /// The first byte.
+    pub(super) offset: u64,
+    /// Identifies the viewer's request, as in [`EdgeAsk::Open`].
+    pub(super) asker: u64,
+    /// The viewer's request, as it is sent on if this is the first question about the path.
+    pub(super) request: &'a dyn Fn() -> ForwardedRequest,
 }
 
 /// State shared by all workers.
@@ -144,7 +156,7 @@ impl Table {
     pub(super) fn ask(
         &mut self,
         path: &str,
-        offset: u64,
+        wanted: &Wanted<'_>,
         client: IpAddr,
     ) -> Result<(Arc<Question>, bool), QueueFull> {
         if let Some(question) = self.questions.get(path).cloned() {
@@ -162,7 +174,9 @@ impl Table {
         }
         let question = Arc::new(Question {
             path: Arc::clone(&path),
-            offset,
+            offset: wanted.offset,
+            asker: wanted.asker,
+            request: OnceLock::from(Box::new((wanted.request)())),
             is_known,
             at: Instant::now(),
             viewers: AtomicUsize::new(1),
@@ -184,7 +198,10 @@ impl Table {
         let path = self.known.next().or_else(|| self.new.next())?;
         let question = self.questions.get(&path)?;
         question.is_under_way.store(true, Relaxed);
-        Some(EdgeAsk::Open { path: path.to_string(), offset: question.offset })
+        let (offset, asker) = (question.offset, question.asker);
+        // It is sent once, so it is taken along; a copy is cheap, and questions are shared.
+        let request = question.request.get().cloned().unwrap_or_default();
+        Some(EdgeAsk::Open { path: path.to_string(), offset, asker, request })
     }
 
     /// A viewer gave up or was answered. Drops questions that no viewer waits for, unless the helper is working on them. A question older than
@@ -224,6 +241,13 @@ impl Table {
             (self.refusals, self.refusals_bytes) = (0, 0);
         }
         self.reply(path, Reply::Is(Err(why.into())));
+    }
+
+    /// What is known of `path` is no longer valid: the helper is asked again.
+    pub(super) fn invalidate(&mut self, path: &str) {
+        if let Some(Answer { what: Ok(cached), .. }) = self.answers.get(path) {
+            cached.invalidate();
+        }
     }
 
     /// The helper's answer about `path` can't be used.
@@ -294,6 +318,10 @@ impl Table {
 mod tests {
     use super::*;
 
+    fn wanted(offset: u64) -> Wanted<'static> {
+        Wanted { offset, asker: 7, request: &ForwardedRequest::get }
+    }
+
     #[test]
     fn refusals_of_long_paths_are_bounded_in_bytes() {
         let mut table = Table::default();
@@ -312,20 +340,21 @@ mod tests {
         let client = IpAddr::from([192, 0, 2, 1]);
         let hour = Duration::from_secs(3600);
         let mut table = Table::default();
-        let [first, second] = [0, 1].map(|_| table.ask("/a", 0, client).unwrap().0);
+        let [first, second] = [0, 1].map(|_| table.ask("/a", &wanted(0), client).unwrap().0);
         assert!(Arc::ptr_eq(&first, &second));
         table.leave(&first, hour);
         assert_eq!(table.waiting(), 1);
         table.leave(&second, hour);
         assert_eq!((table.waiting(), table.questions.len()), (0, 0));
         assert_eq!(table.next(), None);
-        let (third, _) = table.ask("/a", 5, client).unwrap();
-        assert_eq!(table.next(), Some(EdgeAsk::Open { path: "/a".into(), offset: 5 }));
+        let (third, _) = table.ask("/a", &wanted(5), client).unwrap();
+        let (path, request) = ("/a".into(), Box::new(ForwardedRequest::get()));
+        assert_eq!(table.next(), Some(EdgeAsk::Open { path, offset: 5, asker: 7, request }));
         table.leave(&third, hour);
         assert_eq!(table.questions.len(), 1, "the helper works on it");
         table.refuse("/a", Trouble::NotFound, hour);
         assert_eq!(table.questions.len(), 0);
-        let (lost, _) = table.ask("/b", 0, client).unwrap();
+        let (lost, _) = table.ask("/b", &wanted(0), client).unwrap();
         assert!(table.next().is_some());
         table.leave(&lost, Duration::ZERO);
         assert_eq!(table.questions.len(), 0, "no answer came in time");

@@ -1,5 +1,6 @@
 //! Decides on the response to a request, and sends it.
 
+use super::edged::Asked;
 use super::{Session, Suited, other_spelling};
 use crate::access_log::LogEntry;
 use crate::edge::Viewer;
@@ -29,13 +30,14 @@ impl Session {
     /// before.
     pub(super) async fn answer(
         &mut self,
-        request: &Request,
+        (request, body): (&Request, &[u8]),
         opened: Option<Opened>,
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
         let viewer = (self.peer.ip(), &self.channel);
-        let (response, file) = prepare(&worker, request, opened, viewer, &mut self.verified).await;
+        let asked = (request, body);
+        let (response, file) = prepare(&worker, asked, opened, viewer, &mut self.verified).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
 
@@ -153,15 +155,16 @@ fn without_token<'p>(worker: &Worker, path: &'p [u8]) -> &'p [u8] {
 
 async fn prepare(
     worker: &Worker,
-    request: &Request,
+    (request, body): (&Request, &[u8]),
     opened: Option<Opened>,
     (client, channel): (IpAddr, &Channel),
     verified: &mut Verified,
 ) -> (Response, Option<Rc<File>>) {
-    if request.method == fullbore_http::Method::Options {
+    let is_sent_on = worker.libraries.sends_on(request);
+    if request.method == fullbore_http::Method::Options && !is_sent_on {
         return (worker.with_context(|context| fullbore_http::options(request, context)), None);
     }
-    if !request.method.reads() {
+    if !request.method.reads() && !is_sent_on {
         return (refused(worker, Refusal::MethodNotAllowed, request), None);
     }
     if worker.answering.tells_health && is_for_health(request) {
@@ -197,7 +200,8 @@ async fn prepare(
     match &worker.libraries.edge {
         Some(edge) => {
             let viewer = Viewer::new(client, channel);
-            other_spelling::answer(worker, edge, request, path, viewer).await
+            let asked = Asked { worker, edge, request, path: path.as_bytes(), viewer, body };
+            other_spelling::answer(asked, path).await
         }
         None => plan_file(worker, library, request, path, opened).await,
     }
@@ -327,6 +331,7 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
         etag: &etag,
         content_type: fullbore_http::content_type(path),
         age_seconds: None,
+        fields: &[],
     };
     let response = worker
         .with_file_context(file, path, |context| fullbore_http::respond(request, &entity, context));

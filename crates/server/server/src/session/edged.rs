@@ -1,28 +1,46 @@
 //! Answers from a caching edge: the origin's objects, under the origin's validators.
 
 use super::answer::{count_refusal, note_experience, refused_as};
-use crate::edge::{Cached, LocalEdge, NoAnswer, Viewer};
+use super::forwarding::{self, forwarded_request, key_of};
+use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Viewer};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
-use fullbore_http::{Context, Entity, Field, Part, Refusal, Request, Response};
+use fullbore_http::{Context, Entity, Field, Part, Refusal, Relayed, Request, Response};
 use std::rc::Rc;
 
 /// How often a request starts over because the origin's object changed before its first byte arrived.
 const TRIES: u32 = 3;
 
-/// The response to a request for the file at `path`. It is returned once the first byte of its body is there. So a failure before
-/// that is reported as a status, and not by a response that breaks off.
-pub(super) async fn prepare(
-    worker: &Worker,
-    edge: &LocalEdge,
-    request: &Request,
-    path: &[u8],
-    viewer: Viewer<'_>,
-) -> (Response, Option<Rc<File>>) {
+/// What a session needs to answer from an edge.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) worker: &'a Worker,
+    pub(super) edge: &'a LocalEdge,
+    pub(super) request: &'a Request,
+    /// The decoded path.
+    pub(super) path: &'a [u8],
+    pub(super) viewer: Viewer<'a>,
+    /// The request's body.
+    pub(super) body: &'a [u8],
+}
+
+/// The response to a request. It is returned once the first byte of its body is there. So a failure before that is reported as a status,
+/// and not by a response that breaks off.
+pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
+    let Asked { worker, edge, request, path, body, .. } = asked;
+    let key = key_of(request, path);
+    let to_forward = || forwarded_request(worker, request, body);
+    let forwarded = edge.forwarded(&to_forward);
     let mut tries = 1;
     let why = loop {
-        match find(worker, edge, request, path, viewer).await {
+        // A response to a viewer whom the origin knows may be that viewer's alone, and only the helper knows which it may share.
+        let is_for_all = request.method.reads() && !forwarding::is_personal(worker, request);
+        let found = match is_for_all {
+            true => find(asked, &key, &forwarded).await,
+            false => Err(Trouble::Uncacheable.into()),
+        };
+        match found {
             Ok((response, file)) => {
                 note_experience(worker, request, path, response.status);
                 return (response, Some(file));
@@ -32,10 +50,10 @@ pub(super) async fn prepare(
             }
             Err(NoAnswer::Trouble(Trouble::Uncacheable)) => {
                 // Boxed, so that requests for a cached film do not pay for it.
-                match Box::pin(pass(worker, edge, request, path, viewer)).await {
+                match Box::pin(pass(asked, &key, &forwarded)).await {
                     Ok((response, file)) => {
                         note_experience(worker, request, path, response.status);
-                        return (response, Some(file));
+                        return (response, file);
                     }
                     Err(why) => break why,
                 }
@@ -48,13 +66,13 @@ pub(super) async fn prepare(
 }
 
 async fn find(
-    worker: &Worker,
-    edge: &LocalEdge,
-    request: &Request,
-    path: &[u8],
-    viewer: Viewer<'_>,
+    asked: Asked<'_>,
+    key: &[u8],
+    forwarded: &Forwarded<'_>,
 ) -> Result<(Response, Rc<File>), NoAnswer> {
-    let (file, cached, lookup) = edge.open(path, first_byte(request), viewer).await?;
+    let Asked { worker, edge, request, path, viewer, .. } = asked;
+    let wanted = (first_byte(request), forwarded);
+    let (file, cached, lookup) = edge.open(key, wanted, viewer).await?;
     let response = respond(worker, request, (&file, path), &cached);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
@@ -68,17 +86,28 @@ async fn find(
     Ok((response, file))
 }
 
-/// Fetches a response that must not be cached, for this viewer alone.
+/// A response that is no object: a stored one, or the origin's.
 async fn pass(
-    worker: &Worker,
-    edge: &LocalEdge,
-    request: &Request,
-    path: &[u8],
-    viewer: Viewer<'_>,
-) -> Result<(Response, Rc<File>), NoAnswer> {
-    let (file, cached) = edge.pass(path, viewer).await?;
-    worker.numbers.count(telemetry::Family::EdgeLookups, "passed");
-    Ok((respond(worker, request, (&file, path), &cached), file))
+    asked: Asked<'_>,
+    key: &[u8],
+    forwarded: &Forwarded<'_>,
+) -> Result<(Response, Option<Rc<File>>), NoAnswer> {
+    let Asked { worker, edge, request, path, viewer, .. } = asked;
+    let (passed, file) = edge.pass(key, forwarded, viewer).await?;
+    let lookup = if passed.is_hit { "hit" } else { "passed" };
+    worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
+    let relayed = Relayed {
+        status: passed.status,
+        fields: &passed.fields.0,
+        size_bytes: passed.size,
+        age_seconds: passed.age_ms.map(|age| age / 1000),
+    };
+    let plan = |context: &Context<'_>| fullbore_http::relay(request, &relayed, context);
+    let response = match &file {
+        Some(file) => worker.with_file_context(file, path, plan),
+        None => worker.with_context(plan),
+    };
+    Ok((response, file))
 }
 
 fn respond(
@@ -98,15 +127,21 @@ fn respond(
             .as_deref()
             .unwrap_or_else(|| fullbore_http::content_type(path)),
         age_seconds: Some(cached.age(reactor::now()).as_secs()),
+        fields: &described.fields.0,
     };
-    // The origin's directives about caching override the operator's rules.
-    let response = worker.with_file_context(file, path, |context| match &described.cache_control {
-        Some(said) => fullbore_http::respond(
+    // The origin's directives about caching override the operator's rules, and its date belongs to the age.
+    let date = described.fields.first("date");
+    let date = date.and_then(|date| fullbore_http::HttpDate::parse(date.as_bytes()));
+    let said = described.cache_control.as_deref();
+    let said = said.or_else(|| described.fields.has("expires").then_some(""));
+    let response = worker.with_file_context(file, path, |context| {
+        let cache_control = said.unwrap_or(context.cache_control);
+        let date = date.as_ref().unwrap_or(context.date);
+        fullbore_http::respond(
             request,
             &entity,
-            &Context { cache_control: said, ..context.clone() },
-        ),
-        None => fullbore_http::respond(request, &entity, context),
+            &Context { cache_control, date, ..context.clone() },
+        )
     });
     count_refusal(&worker.numbers, response.status);
     response

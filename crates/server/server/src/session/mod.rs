@@ -5,6 +5,7 @@
 
 mod answer;
 mod edged;
+mod forwarding;
 #[cfg(test)]
 mod memory_tests;
 mod moving;
@@ -15,7 +16,9 @@ pub(crate) use moving::{MovingSession, arrive};
 use crate::worker::Worker;
 use delivery::memory_budget::HandshakePermit;
 use delivery::{Carrier, Channel, End, Link, Outgoing, Protection};
-use fullbore_http::{BodyDrain, BodyProgress, Parse, Refusal, RefusedRequest, Request};
+use fullbore_http::{
+    BodyDrain, BodyFraming, BodyProgress, Parse, Refusal, RefusedRequest, Reject, Request,
+};
 use moving::Elsewhere;
 use net::Permit;
 use reactor::{now, timeout_at};
@@ -280,8 +283,18 @@ impl Session {
                 // The response announces it, as if the viewer had asked for it.
                 request.keep_alive = false;
             }
+            let mut body = Vec::new();
+            if self.worker.libraries.sends_on(&request) {
+                match Box::pin(self.take_body(&mut request)).await? {
+                    Ok(taken) => body = taken,
+                    Err(refusal) => {
+                        self.refuse(refusal).await?;
+                        return Ok(Pause::End(End::Answered));
+                    }
+                }
+            }
             // Boxed, so that an idle viewer does not pay for the state of a response.
-            if !Box::pin(self.answer(&request, opened, asked_at)).await? {
+            if !Box::pin(self.answer((&request, &body), opened, asked_at)).await? {
                 return Ok(Pause::End(End::Answered));
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {
@@ -329,6 +342,29 @@ impl Session {
             Some(Err(_)) => Err(End::IdleTimeout),
             Some(Ok(received)) => received,
         }
+    }
+
+    /// The body of a request that is sent on to an edge's origin. Only bodies of known length are taken, and small ones.
+    async fn take_body(&mut self, request: &mut Request) -> Result<Result<Vec<u8>, Refusal>, End> {
+        let bytes = match request.body {
+            BodyFraming::None => return Ok(Ok(Vec::new())),
+            BodyFraming::Length(bytes) => bytes,
+            BodyFraming::Chunked => return Ok(Err(Reject::BodyTooLarge.into())),
+        };
+        let worker = Rc::clone(&self.worker);
+        let deadline = Instant::now() + worker.answering.timeouts.head;
+        // A longer one was refused with its head.
+        let bytes = bytes.min(worker.answering.limits.body_drain_bytes_max) as usize;
+        while self.input.len() < bytes {
+            match timeout_at(deadline, self.channel.receive(&mut self.input)).await {
+                Ok(received) => received?,
+                Err(_) => return Ok(Err(Refusal::RequestTimeout)),
+            }
+        }
+        let body = self.input[..bytes].to_vec();
+        self.consume(bytes);
+        request.body = BodyFraming::None;
+        Ok(Ok(body))
     }
 
     /// Skips a body that came with the request.

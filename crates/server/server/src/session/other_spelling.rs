@@ -4,39 +4,33 @@
 //! composed path first, as it does for every path, and for another spelling if there is no such file. Each spelling is an object of its own: an
 //! origin with both has two files.
 
-use super::edged;
-use crate::edge::{LocalEdge, Viewer};
-use crate::worker::Worker;
+use super::edged::{self, Asked};
 use disk::File;
-use fullbore_http::{LibraryPath, Request, Response};
+use fullbore_http::{LibraryPath, Response};
 use std::rc::Rc;
 
 /// The response to a request for the file at `path`, however the origin spells its name.
 pub(super) async fn answer(
-    worker: &Worker,
-    edge: &LocalEdge,
-    request: &Request,
+    asked: Asked<'_>,
     path: &LibraryPath,
-    viewer: Viewer<'_>,
 ) -> (Response, Option<Rc<File>>) {
-    let answer = edged::prepare(worker, edge, request, path.as_bytes(), viewer).await;
-    if answer.0.status != 404 || path.as_bytes().is_ascii() {
+    let answer = edged::prepare(asked).await;
+    // A request that may change something is sent on once.
+    let is_final = answer.0.status != 404 || !asked.request.method.reads();
+    if is_final || path.as_bytes().is_ascii() {
         return answer;
     }
     // Boxed, so that other requests don't pay for it.
-    Box::pin(answer_other(worker, edge, request, path, viewer)).await.unwrap_or(answer)
+    Box::pin(answer_other(asked, path)).await.unwrap_or(answer)
 }
 
 /// The response under the first other spelling that the origin has, if any.
 async fn answer_other(
-    worker: &Worker,
-    edge: &LocalEdge,
-    request: &Request,
+    asked: Asked<'_>,
     path: &LibraryPath,
-    viewer: Viewer<'_>,
 ) -> Option<(Response, Option<Rc<File>>)> {
     for spelling in spellings(path) {
-        let answer = edged::prepare(worker, edge, request, &spelling, viewer).await;
+        let answer = edged::prepare(Asked { path: &spelling, ..asked }).await;
         if answer.0.status != 404 {
             return Some(answer);
         }

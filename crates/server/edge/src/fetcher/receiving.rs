@@ -1,0 +1,320 @@
+//! Takes in responses of the origin that are no objects.
+
+use super::passing::{add_own_lines, unix_now};
+use super::slots::Slot;
+use super::{Helper, OBJECT_BYTES, full_disk};
+use crate::contract::{
+    BLOCK_BYTES, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
+};
+use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, may_store, stored_fields};
+use crate::origin::{Refused, broken, failure_of};
+use crate::policy::{fields_of, terms};
+use crate::store::StoredResponse;
+use reqwest::header::CONTENT_RANGE;
+use reqwest::{Response, StatusCode};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::block_in_place;
+use tokio::time::{Instant, timeout_at};
+
+/// The most bytes of a response's header fields: they have to fit into one message.
+const FIELDS_BYTES_MAX: usize = 48 << 10;
+
+/// A response that has begun to arrive.
+pub(super) struct Incoming<'a> {
+    pub(super) path: &'a str,
+    pub(super) request: &'a ForwardedRequest,
+    pub(super) answer: Response,
+    pub(super) slot: Slot,
+    /// Dropped once those who wait for this response can know whether they may share it.
+    pub(super) fetch: Option<watch::Sender<()>>,
+    /// The stale response that this one may replace.
+    pub(super) known: Option<Arc<StoredResponse>>,
+}
+
+/// A response for one viewer, and what is still to arrive of it.
+pub(super) struct Ready {
+    response: PassedResponse,
+    file: Option<File>,
+    pub(super) rest: Option<Rest>,
+}
+
+/// The body of a response that is told to its viewer before it is complete.
+pub(super) struct Rest {
+    path: String,
+    number: u64,
+    size: u64,
+    body: Response,
+    file: File,
+    /// What to store once it is complete, and the request's fields.
+    stored: Option<(StoredResponse, Fields)>,
+    _slot: Slot,
+}
+
+impl Ready {
+    pub(super) fn complete(response: PassedResponse, file: Option<File>) -> Self {
+        Self { response, file, rest: None }
+    }
+}
+
+impl Helper {
+    /// Tells a viewer's response, and takes in the rest of it.
+    pub(super) fn tell_ready(self: &Arc<Self>, ticket: u64, ready: Ready) {
+        let Ready { response, file, rest } = ready;
+        let told = EdgeTold::Passed { ticket, response: Box::new(response) };
+        self.tell_with(told, file.map(OwnedFd::from));
+        if let Some(rest) = rest {
+            tokio::spawn(Arc::clone(self).receive_rest_owned(rest));
+        }
+    }
+
+    async fn receive_rest_owned(self: Arc<Self>, rest: Rest) {
+        self.receive_rest(rest).await;
+    }
+
+    /// Takes in a response, unless it is long: then its viewer gets the beginning first.
+    pub(super) async fn receive(&self, incoming: Incoming<'_>) -> Result<Ready, Refused> {
+        let Incoming { path, request, answer, slot, fetch, known } = incoming;
+        let (status, mut fields) = head_of(&answer);
+        if fields.bytes() > FIELDS_BYTES_MAX {
+            let said =
+                format!("{path}: the origin's header is longer than {FIELDS_BYTES_MAX} bytes");
+            return Err((Trouble::Wrong, said));
+        }
+        let length = length_of(&answer, request, status);
+        let bytes_max = (self.space().bytes_max() / 2).min(OBJECT_BYTES_MAX);
+        let number = fastrand::u64(1 << 63..);
+        // The next question about an object makes it one. Until then it is passed on, and what was stored in its place is over.
+        let is_object = request.method == "GET"
+            && length.is_some()
+            && answer.status() == StatusCode::OK
+            && !answer.headers().contains_key(CONTENT_RANGE)
+            && terms(answer.headers()).is_ok();
+        if is_object {
+            let gone = self.responses().numbers(path);
+            gone.into_iter().for_each(|number| self.forget_response(number));
+        }
+        let is_stored = !is_object
+            && self.is_kept(path, request, status, &fields)
+            && length.is_none_or(|length| length <= bytes_max)
+            && self.begin_response(path, number, length.unwrap_or(BLOCK_BYTES));
+        let stored = is_stored.then(|| {
+            let stored = stored(path, number, status, &fields, &request.fields);
+            (stored, request.fields.clone())
+        });
+        let failure = failure_of(answer.status());
+        add_own_lines(&mut fields, status, is_stored, known.is_some());
+        let response = PassedResponse {
+            object: number,
+            status,
+            fields,
+            size: (request.method != "HEAD").then(|| length.unwrap_or(0)),
+            age_ms: None,
+            is_complete: true,
+            is_hit: false,
+            failure,
+        };
+        if length == Some(0) {
+            if let Some((stored, request)) = stored {
+                self.keep(stored, &request);
+            }
+            return Ok(Ready::complete(response, None));
+        }
+        let cannot = |error: std::io::Error| full_disk::refused(path, &error);
+        let create = || {
+            let file = block_in_place(|| match is_stored {
+                true => self.store.create_response(number),
+                false => self.store.nameless(),
+            });
+            file.map_err(cannot)
+        };
+        let created = self.fit(OBJECT_BYTES, create).await;
+        let (file, read) = created.inspect_err(|_| self.forget_response(number))?;
+        if is_stored.then_some(()).is_none() || length.is_none_or(|length| length > BLOCK_BYTES) {
+            // Others need not wait for a response that they cannot share, or that takes long.
+            drop(fetch);
+        }
+        let path = path.to_owned();
+        let size = length.unwrap_or(bytes_max);
+        let rest = Rest { path, number, size, body: answer, file, stored, _slot: slot };
+        match length {
+            Some(length) if length > BLOCK_BYTES => {
+                rest.file
+                    .set_len(length)
+                    .map_err(|error| full_disk::refused(&rest.path, &error))?;
+                let response = PassedResponse { is_complete: false, ..response };
+                Ok(Ready { response, file: Some(read), rest: Some(rest) })
+            }
+            _ => {
+                let size = self.receive_all(rest, length).await?;
+                let response = PassedResponse { size: Some(size), ..response };
+                Ok(Ready::complete(response, (size > 0).then_some(read)))
+            }
+        }
+    }
+
+    /// Whether a response is to be stored.
+    fn is_kept(
+        &self,
+        path: &str,
+        request: &ForwardedRequest,
+        status: u16,
+        fields: &Fields,
+    ) -> bool {
+        let is_posted = || {
+            let named = fields.first("content-location");
+            let is_own = named.and_then(|value| self.origin.path_of(path, value));
+            let said = crate::http_cache::Directives::for_cdn(fields);
+            let is_explicit = said.has("max-age") || said.has("s-maxage") || fields.has("expires");
+            request.method == "POST" && is_explicit && is_own.as_deref() == Some(path)
+        };
+        (request.method == "GET" || is_posted())
+            && may_store(&request.fields, status, fields).is_ok()
+    }
+
+    /// Makes room for a response that is to be stored. Returns whether there is any.
+    fn begin_response(&self, path: &str, number: u64, bytes: u64) -> bool {
+        if block_in_place(|| self.make_room(path, None, bytes + OBJECT_BYTES)).is_err() {
+            return false;
+        }
+        self.space().begin(number, path, OBJECT_BYTES, std::time::Instant::now());
+        true
+    }
+
+    /// Takes in a whole response, and returns its length.
+    async fn receive_all(&self, mut rest: Rest, length: Option<u64>) -> Result<u64, Refused> {
+        let received = self.receive_body(&mut rest, |_| {}).await;
+        let is_whole = |size: u64| length.is_none_or(|length| length == size);
+        match received {
+            Ok(size) if is_whole(size) => {
+                self.finish_response(rest, size);
+                Ok(size)
+            }
+            Ok(_) => {
+                self.forget_response(rest.number);
+                let said = format!("{}: the origin's lengths contradict each other", rest.path);
+                Err((Trouble::Wrong, said))
+            }
+            Err(refused) => {
+                self.forget_response(rest.number);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Takes in a response of known length block by block, and announces each.
+    pub(super) async fn receive_rest(&self, mut rest: Rest) {
+        let (number, size) = (rest.number, rest.size);
+        let mut told = 0;
+        let announce = |done: u64| {
+            let end = if done == size { size.div_ceil(BLOCK_BYTES) } else { done / BLOCK_BYTES };
+            if end > told {
+                let fetched_bytes = (end * BLOCK_BYTES).min(size) - told * BLOCK_BYTES;
+                self.tell(EdgeTold::There { object: number, first: told, end, fetched_bytes });
+                told = end;
+            }
+        };
+        match self.receive_body(&mut rest, announce).await {
+            Ok(received) if received == size => self.finish_response(rest, size),
+            outcome => {
+                self.forget_response(number);
+                let short = || (Trouble::Wrong, format!("{}: it ended too early", rest.path));
+                let (why, said) = outcome.err().unwrap_or_else(short);
+                let (first, end) = (told, size.div_ceil(BLOCK_BYTES));
+                let said = super::shortened(&said);
+                self.tell(EdgeTold::Failed { object: number, first, end, why, said });
+            }
+        }
+    }
+
+    fn finish_response(&self, rest: Rest, size: u64) {
+        if let Some((stored, request)) = rest.stored {
+            self.keep(StoredResponse { size, ..stored }, &request);
+        }
+    }
+
+    /// Writes a body as it arrives, calls `each` with the bytes so far, and returns its length.
+    async fn receive_body(
+        &self,
+        rest: &mut Rest,
+        mut each: impl FnMut(u64),
+    ) -> Result<u64, Refused> {
+        let (mut done, mut deadline) = (0, Instant::now() + 3 * self.silent_max);
+        loop {
+            let path = &rest.path;
+            let chunk = timeout_at(deadline, rest.body.chunk()).await;
+            let chunk = chunk
+                .map_err(|_| (Trouble::TimedOut, format!("{path}: the origin sends too slowly")))?;
+            let Some(chunk) = chunk.map_err(|error| broken(path, error))? else { return Ok(done) };
+            let end = done + chunk.len() as u64;
+            if end > rest.size {
+                let said =
+                    format!("{path}: the response is longer than half the cache, or than it said");
+                return Err((Trouble::TooLarge, said));
+            }
+            if done / BLOCK_BYTES != end / BLOCK_BYTES {
+                // An origin that sends a block in this time is slow, not silent.
+                deadline = Instant::now() + 3 * self.silent_max;
+            }
+            let file = &rest.file;
+            let put = || block_in_place(|| file.write_all_at(&chunk, done));
+            let put = || put().map_err(|error| full_disk::refused(path, &error));
+            if rest.stored.is_some() {
+                block_in_place(|| self.make_room(path, Some(rest.number), chunk.len() as u64))?;
+            }
+            self.fit(chunk.len() as u64, put).await?;
+            self.space().add(rest.number, chunk.len() as u64);
+            done = end;
+            each(done);
+        }
+    }
+}
+
+/// The status and the fields for viewers. A range that is all of it is a 200.
+fn head_of(answer: &Response) -> (u16, Fields) {
+    let mut fields = end_to_end(fields_of(answer.headers()));
+    let status = answer.status();
+    let is_whole = crate::policy::content_range(answer.headers())
+        .is_some_and(|(start, end, size)| start == 0 && end == size);
+    // Only requests that the viewer did not make have asked for such a range.
+    if status == StatusCode::PARTIAL_CONTENT && is_whole {
+        fields.remove(|name| name.eq_ignore_ascii_case("content-range"));
+        return (200, fields);
+    }
+    (status.as_u16(), fields)
+}
+
+/// The length of the body, if it is known.
+fn length_of(answer: &Response, request: &ForwardedRequest, status: u16) -> Option<u64> {
+    match status {
+        204 | 304 => Some(0),
+        _ if request.method == "HEAD" => Some(0),
+        _ => answer.content_length(),
+    }
+}
+
+fn stored(
+    path: &str,
+    number: u64,
+    status: u16,
+    fields: &Fields,
+    request: &Fields,
+) -> StoredResponse {
+    let lifetime = lifetime(status, fields, unix_now());
+    let mut kept = stored_fields(fields);
+    kept.remove(|name| name.eq_ignore_ascii_case("age"));
+    StoredResponse {
+        number,
+        path: path.to_owned(),
+        status,
+        lifetime,
+        at: std::time::Instant::now(),
+        selecting: Selecting::of(request, fields),
+        fields: kept,
+        size: 0,
+        is_invalid: false,
+    }
+}

@@ -1,0 +1,134 @@
+//! `Cache-Control` and its relatives.
+
+use super::Fields;
+use std::time::Duration;
+
+/// The directives of a list, in order: a name in lower case, and an argument without its quotes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directives(Vec<(String, Option<String>)>);
+
+impl Directives {
+    /// The directives of all lines of a field.
+    pub fn of(fields: &Fields, name: &str) -> Self {
+        Self(fields.all(name).flat_map(split).collect())
+    }
+
+    /// The directives that decide for this cache: those that a CDN's field addresses to it (RFC 9213 section 2.1), else `Cache-Control`.
+    pub fn for_cdn(response: &Fields) -> Self {
+        if response.has("cdn-cache-control") {
+            let targeted = Self::of(response, "cdn-cache-control");
+            // A field that is no dictionary is ignored, and so is an empty one.
+            if !targeted.0.is_empty() && targeted.0.iter().all(|(name, _)| is_key(name)) {
+                return targeted;
+            }
+        }
+        if response.has("surrogate-control") {
+            // Its predecessor (W3C Edge Architecture). What is addressed to a device by name is not for this one.
+            let mut targeted = Self::of(response, "surrogate-control");
+            targeted.0.retain(|(name, value)| {
+                !name.contains(';') && value.as_ref().is_none_or(|value| !value.contains(';'))
+            });
+            if !targeted.0.is_empty() {
+                return targeted;
+            }
+        }
+        Self::of(response, "cache-control")
+    }
+
+    /// Whether a directive is there, with an argument or without.
+    pub fn has(&self, wanted: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == wanted)
+    }
+
+    /// The argument of a directive that has one.
+    pub fn argument(&self, wanted: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == wanted)?.1.as_deref()
+    }
+
+    /// A number of seconds. An invalid one counts as 0, which is the cautious reading (RFC 9111 section 4.2.1). Of several, the least counts.
+    pub fn seconds(&self, wanted: &str) -> Option<Duration> {
+        let found = self.0.iter().filter(|(name, _)| name == wanted);
+        found.map(|(_, value)| delta(value.as_deref()).unwrap_or_default()).min()
+    }
+}
+
+/// A key of a structured dictionary (RFC 9651 section 3.1.2).
+fn is_key(name: &str) -> bool {
+    let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'*');
+    first && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.*".contains(&byte))
+}
+
+/// A number of seconds (RFC 9111 section 1.2.2); one that does not fit is long.
+pub(super) fn delta(text: Option<&str>) -> Option<Duration> {
+    let text = text?;
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| Duration::from_secs(text.parse::<u32>().unwrap_or(u32::MAX).into()))
+}
+
+/// Splits a list at commas outside quotes.
+fn split(line: &str) -> Vec<(String, Option<String>)> {
+    let (mut parts, mut start, mut is_quoted, mut is_escaped) = (Vec::new(), 0, false, false);
+    for (at, one) in line.char_indices() {
+        match one {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            ',' if !is_quoted => {
+                parts.push(&line[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&line[start..]);
+    let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty());
+    parts.map(directive).collect()
+}
+
+fn directive(part: &str) -> (String, Option<String>) {
+    let Some((name, value)) = part.split_once('=') else {
+        return (part.to_ascii_lowercase(), None);
+    };
+    // With a space next to the equals sign it is not the directive of that name: the name keeps the space, or the value is no number.
+    let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    (name.to_ascii_lowercase(), Some(quoted.unwrap_or(value).to_owned()))
+}
+
+/// What a client asks of a cache (RFC 9111 section 5.2.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestDirectives {
+    /// Only a revalidated response will do.
+    pub no_cache: bool,
+    /// Store nothing of this request or its response.
+    pub no_store: bool,
+    /// No request to the origin: 504 if nothing is stored.
+    pub only_if_cached: bool,
+    /// The greatest age.
+    pub max_age: Option<Duration>,
+    /// The least remaining freshness.
+    pub min_fresh: Option<Duration>,
+    /// How stale a response may be.
+    pub max_stale: Option<Duration>,
+}
+
+impl RequestDirectives {
+    /// Reads those of a request. `Pragma` counts if there is no `Cache-Control` (RFC 9111 section 5.4).
+    pub fn of(request: &Fields) -> Self {
+        let said = Directives::of(request, "cache-control");
+        let is_pragma = !request.has("cache-control")
+            && request.elements("pragma").any(|one| one.eq_ignore_ascii_case("no-cache"));
+        let max_stale = match said.argument("max-stale") {
+            Some(_) => said.seconds("max-stale"),
+            None if said.has("max-stale") => Some(Duration::MAX),
+            None => None,
+        };
+        Self {
+            no_cache: said.has("no-cache") || is_pragma,
+            no_store: said.has("no-store"),
+            only_if_cached: said.has("only-if-cached"),
+            max_age: said.seconds("max-age"),
+            min_fresh: said.seconds("min-fresh"),
+            max_stale,
+        }
+    }
+}

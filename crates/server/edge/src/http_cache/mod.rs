@@ -1,0 +1,20 @@
+//! What a shared cache does with a response: whether it may be stored, for how long it is fresh, which request it answers, and how a
+//! revalidation changes it (RFC 9111). No I/O and no clock: a time is an argument.
+//!
+//! An existing crate, `http-cache-semantics`, answers the first two questions, but knows neither `CDN-Cache-Control` (RFC 9213), nor
+//! `must-understand`, `no-cache="field"` or the updates of RFC 9111 section 3.2 as this cache needs them.
+
+mod directives;
+mod fields;
+mod freshness;
+mod reuse;
+mod storing;
+
+pub use directives::{Directives, RequestDirectives};
+pub use fields::{Fields, latin1_of};
+pub use freshness::{Lifetime, lifetime};
+pub use reuse::{Selecting, is_invalidating, update, validators};
+pub use storing::{end_to_end, may_store, stored_fields};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Whether a response may be stored, and which of its fields (RFC 9111 section 3).
+
+use super::freshness::is_heuristic;
+use super::{Directives, Fields, RequestDirectives};
+
+/// Fields that concern one connection only (RFC 9110 section 7.6.1), or a proxy's own authentication (RFC 9111 section 3.1). In lower case.
+const OF_CONNECTION: &[&str] = &[
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Status codes that this cache understands, for `must-understand` (RFC 9111 section 5.2.2.3).
+fn is_understood(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451)
+        || matches!(status, 500..=505)
+}
+
+/// A message's fields without those that end at this hop.
+pub fn end_to_end(mut fields: Fields) -> Fields {
+    let listed: Vec<String> = fields.elements("connection").map(str::to_ascii_lowercase).collect();
+    fields.remove(|name| {
+        let name = name.to_ascii_lowercase();
+        OF_CONNECTION.contains(&name.as_str()) || listed.contains(&name)
+    });
+    fields
+}
+
+/// Whether the response to a GET may be stored in a cache that all viewers share.
+///
+/// # Errors
+/// Why not.
+pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(), &'static str> {
+    let said = Directives::for_cdn(response);
+    if RequestDirectives::of(request).no_store {
+        return Err("the request forbids it");
+    }
+    // A final status; 206 and 304 are no complete responses.
+    if !(200..=999).contains(&status) || matches!(status, 206 | 304) {
+        return Err("it is not complete");
+    }
+    if said.has("must-understand") && !is_understood(status) {
+        return Err("its status is not understood (must-understand)");
+    }
+    // `must-understand` overrides `no-store` for a status that is understood.
+    if said.has("no-store") && !said.has("must-understand") {
+        return Err("Cache-Control: no-store");
+    }
+    if said.has("private") && said.argument("private").is_none() {
+        return Err("Cache-Control: private");
+    }
+    if response.elements("vary").any(|name| name == "*") {
+        return Err("Vary: *");
+    }
+    let is_explicit = ["public", "must-revalidate", "s-maxage"].iter().any(|one| said.has(one));
+    if request.has("authorization") && !is_explicit {
+        return Err("the request had Authorization");
+    }
+    // As for a response that sets one, below. Requests have cookies only if the operator lets them travel.
+    if request.has("cookie") && !said.has("public") && !said.has("s-maxage") {
+        return Err("the request had a cookie");
+    }
+    let is_allowed = said.has("public")
+        || said.has("max-age")
+        || said.has("s-maxage")
+        || response.has("expires")
+        || is_heuristic(status);
+    if !is_allowed {
+        return Err("its status is not cacheable by default");
+    }
+    // RFC 9111 section 7.3 leaves the choice. A cookie is one viewer's, unless the origin says that shared caches may keep it. A lifetime alone
+    // says only that the viewer's own cache may.
+    if response.has("set-cookie") && !said.has("public") && !said.has("s-maxage") {
+        return Err("it sets a cookie");
+    }
+    Ok(())
+}
+
+/// The fields to store. Those that `no-cache="..."` or `private="..."` name are left out: each use would need a revalidation.
+pub fn stored_fields(response: &Fields) -> Fields {
+    let said = Directives::for_cdn(response);
+    let named = ["no-cache", "private"].iter().filter_map(|name| said.argument(name));
+    let named: Vec<String> = named
+        .flat_map(|list| list.split(','))
+        .map(|name| name.trim().to_ascii_lowercase())
+        .collect();
+    let mut kept = end_to_end(response.clone());
+    kept.remove(|name| named.contains(&name.to_ascii_lowercase()));
+    kept
+}

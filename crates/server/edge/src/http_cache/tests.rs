@@ -1,0 +1,157 @@
+//! Each question as a table, with the section that decides.
+
+use super::*;
+use std::time::Duration;
+
+const NOW: u64 = 784_111_780;
+const DATE: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:49:40 GMT");
+const LATER: &str = "Sun, 06 Nov 1994 08:50:40 GMT";
+const DAY_BEFORE: &str = "Sat, 05 Nov 1994 08:49:40 GMT";
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+#[test]
+fn how_long_a_response_is_fresh() {
+    let table: &[(&str, u16, &[(&str, &str)], u64)] = &[
+        ("4.2.1", 200, &[("Cache-Control", "max-age=5")], 5),
+        ("4.2.1", 200, &[("Cache-Control", "max-age=5, s-maxage=9")], 9),
+        ("4.2.1", 200, &[("Cache-Control", "MAX-AGE=\"5\"")], 5),
+        ("4.2.1", 200, &[("Cache-Control", "max-age=5.5")], 0),
+        ("4.2.1", 200, &[("Cache-Control", "max-age=9, max-age=5")], 5),
+        ("4.2.1", 200, &[("Cache-Control", "a=\"max-age=9\"")], 0),
+        ("5.2.2.4", 200, &[("Cache-Control", "no-cache, max-age=5")], 0),
+        ("5.2.2.4", 200, &[("Cache-Control", "no-cache=\"a, b\", max-age=5")], 5),
+        ("5.3", 200, &[("Expires", LATER), DATE], 60),
+        ("5.3", 200, &[("Expires", "0"), DATE], 0),
+        ("5.3", 200, &[("Expires", LATER), ("Expires", LATER), DATE], 0),
+        ("5.3", 200, &[("Expires", LATER), DATE, ("Cache-Control", "max-age=0")], 0),
+        ("5.3", 200, &[("Expires", LATER), ("Date", "now")], 60),
+        ("5.1", 200, &[("Cache-Control", "max-age=60"), ("Age", "50, 3")], 10),
+        ("5.1", 200, &[("Cache-Control", "max-age=60"), ("Age", "50;a")], 0),
+        ("5.1", 200, &[("Cache-Control", "max-age=60"), ("Age", "0"), ("Age", "0")], 0),
+        ("1.2.2", 200, &[("Cache-Control", "max-age=99999999999")], 365 * 24 * 3600),
+        ("4.2.2", 200, &[("Last-Modified", DAY_BEFORE), DATE], 8640),
+        ("4.2.2", 404, &[("Last-Modified", DAY_BEFORE), DATE], 8640),
+        ("4.2.2", 403, &[("Last-Modified", DAY_BEFORE), DATE], 0),
+        ("4.2.2", 599, &[("Last-Modified", DAY_BEFORE), DATE, ("Cache-Control", "public")], 8640),
+        ("4.2.2", 200, &[], 0),
+        ("4.2.2", 404, &[], 1),
+        ("9213 2.1", 200, &[("CDN-Cache-Control", "max-age=9"), ("Cache-Control", "no-cache")], 9),
+        ("edge-arch", 200, &[("Surrogate-Control", "max-age=9"), ("Cache-Control", "no-cache")], 9),
+        ("edge-arch", 200, &[("Surrogate-Control", "max-age=9;other")], 0),
+        ("9213 2.1", 200, &[("CDN-Cache-Control", "&"), ("Cache-Control", "max-age=5")], 5),
+    ];
+    for (section, status, fields, fresh) in table {
+        let lasts = lifetime(*status, &Fields::of(fields), NOW);
+        assert_eq!(lasts.fresh, seconds(*fresh), "section {section}: {status} {fields:?}");
+    }
+}
+
+#[test]
+fn how_long_a_stale_response_is_used() {
+    for (said, revalidating, error) in [
+        ("max-age=1", 0, 24 * 3600),
+        ("max-age=1, stale-while-revalidate=7, stale-if-error=8", 7, 8),
+        ("max-age=1, must-revalidate, stale-if-error=8", 0, 0),
+        ("s-maxage=1, stale-while-revalidate=7", 0, 0),
+        ("proxy-revalidate", 0, 0),
+    ] {
+        let lasts = lifetime(200, &Fields::of(&[("Cache-Control", said)]), NOW);
+        let expected = (seconds(revalidating), seconds(error));
+        assert_eq!((lasts.while_revalidating, lasts.if_error), expected, "{said}");
+    }
+}
+
+#[test]
+fn what_may_be_stored() {
+    let signed = &[("Authorization", "Basic eA==")][..];
+    let with_cookie = &[("Cookie", "a=b")][..];
+    let table: &[(&str, &[(&str, &str)], u16, &[(&str, &str)], bool)] = &[
+        ("3", &[], 200, &[], true),
+        ("3", &[], 200, &[("Cache-Control", "no-store")], false),
+        ("3", &[], 200, &[("Cache-Control", "private, max-age=5")], false),
+        ("5.2.2.7", &[], 200, &[("Cache-Control", "private=\"a\", max-age=5")], true),
+        ("3", &[("Cache-Control", "no-store")], 200, &[], false),
+        ("3", &[], 201, &[], false),
+        ("3", &[], 201, &[("Cache-Control", "max-age=5")], true),
+        ("3.3", &[], 206, &[("Cache-Control", "max-age=5")], false),
+        ("5.2.2.3", &[], 599, &[("Cache-Control", "max-age=5, must-understand")], false),
+        ("5.2.2.3", &[], 200, &[("Cache-Control", "no-store, must-understand")], true),
+        ("3.5", signed, 200, &[("Cache-Control", "max-age=5")], false),
+        ("3.5", signed, 200, &[("Cache-Control", "public")], true),
+        ("3.5", signed, 200, &[("Cache-Control", "s-maxage=5")], true),
+        ("3.5", with_cookie, 200, &[("Cache-Control", "max-age=5")], false),
+        ("3.5", with_cookie, 200, &[("Cache-Control", "public")], true),
+        ("4.1", &[], 200, &[("Vary", "a, *")], false),
+        ("7.3", &[], 200, &[("Set-Cookie", "a=b")], false),
+        ("7.3", &[], 200, &[("Set-Cookie", "a=b"), ("Cache-Control", "max-age=5")], false),
+        ("7.3", &[], 200, &[("Set-Cookie", "a=b"), ("Cache-Control", "public")], true),
+    ];
+    for (section, request, status, response, expected) in table {
+        let allowed = may_store(&Fields::of(request), *status, &Fields::of(response));
+        assert_eq!(allowed.is_ok(), *expected, "section {section}: {response:?}: {allowed:?}");
+    }
+}
+
+#[test]
+fn which_fields_are_stored() {
+    let response = Fields::of(&[
+        ("Connection", "a, B"),
+        ("A", "1"),
+        ("b", "2"),
+        ("c", "3"),
+        ("Transfer-Encoding", "chunked"),
+        ("Cache-Control", "no-cache=\"d\""),
+        ("D", "4"),
+    ]);
+    let stored = stored_fields(&response);
+    let names: Vec<_> = stored.0.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["c", "Cache-Control"]);
+}
+
+#[test]
+fn a_request_selects_a_variant_by_what_vary_names() {
+    let response = Fields::of(&[("Vary", "Foo, accept-language, Accept-Encoding")]);
+    let first = Fields::of(&[("foo", "1,2"), ("Accept-Language", "en, de"), ("Bar", "1")]);
+    let selecting = Selecting::of(&first, &response);
+    for (fields, expected) in [
+        (&[("Foo", " 1 , 2"), ("accept-language", "De,EN")][..], true),
+        (&[("Foo", "1"), ("Foo", "2"), ("accept-language", "en,de"), ("Bar", "2")], true),
+        (&[("Foo", "2,1"), ("accept-language", "en,de")], false),
+        (&[("Foo", "1,2")], false),
+        (&[], false),
+    ] {
+        assert_eq!(selecting.matches(&Fields::of(fields)), expected, "{fields:?}");
+    }
+    assert!(Selecting::of(&first, &Fields::default()).is_empty());
+}
+
+#[test]
+fn a_304_updates_what_does_not_describe_the_body() {
+    let mut stored = Fields::of(&[("ETag", "\"a\""), ("A", "1"), ("B", "1"), ("Age", "9")]);
+    let newer = Fields::of(&[
+        ("ETag", "\"b\""),
+        ("a", "2"),
+        ("Content-Length", "0"),
+        ("Keep-Alive", "x"),
+        ("C", "3"),
+    ]);
+    update(&mut stored, &newer);
+    let expected = Fields::of(&[("ETag", "\"a\""), ("B", "1"), ("a", "2"), ("C", "3")]);
+    assert_eq!(stored, expected);
+    assert_eq!(validators(&stored), Fields::of(&[("If-None-Match", "\"a\"")]));
+}
+
+#[test]
+fn what_a_client_asks_of_a_cache() {
+    let of = |fields: &[(&str, &str)]| RequestDirectives::of(&Fields::of(fields));
+    assert!(of(&[("Pragma", "no-cache")]).no_cache);
+    assert!(!of(&[("Pragma", "no-cache"), ("Cache-Control", "max-age=1")]).no_cache);
+    assert_eq!(of(&[("Cache-Control", "max-stale")]).max_stale, Some(Duration::MAX));
+    assert_eq!(of(&[("Cache-Control", "max-stale=5")]).max_stale, Some(seconds(5)));
+    assert!(of(&[("Cache-Control", "only-if-cached, no-store")]).only_if_cached);
+    assert!(is_invalidating("M-SEARCH", 200) && !is_invalidating("POST", 500));
+    assert!(!is_invalidating("GET", 200));
+}
