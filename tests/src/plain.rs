@@ -66,7 +66,15 @@ impl Plain {
     /// # Panics
     /// If the connection is gone.
     pub fn ask_with(&mut self, path: &str, lines: &str) {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
+        self.ask_by("GET", path, lines);
+    }
+
+    /// As [`Self::ask_with`], by another method. The answer to HEAD has no body: read its [`Self::head`].
+    ///
+    /// # Panics
+    /// If the connection is gone.
+    pub fn ask_by(&mut self, method: &str, path: &str, lines: &str) {
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n");
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
     }
 

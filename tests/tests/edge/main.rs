@@ -9,7 +9,9 @@ mod faults;
 mod flaky;
 mod flood;
 mod http_cache_suite;
+mod invalidation;
 mod lost_helpers;
+mod one_viewer;
 mod origin;
 mod passing;
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]

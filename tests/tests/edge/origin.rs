@@ -13,13 +13,17 @@ pub(crate) struct Object {
     pub(crate) bytes: Arc<Vec<u8>>,
     /// The entity tag as it is sent, with quotes.
     pub(crate) etag: String,
-    /// Further header lines, each with its line end.
+    /// Further header lines, each with its line end. `{number}` becomes the number of the request.
     pub(crate) lines: String,
 }
 
 impl Object {
     fn counted(self, number: usize) -> Self {
         Self { bytes: Arc::new(number.to_string().into_bytes()), ..self }
+    }
+
+    fn numbered(self, number: usize) -> Self {
+        Self { lines: self.lines.replace("{number}", &number.to_string()), ..self }
     }
 }
 
@@ -183,6 +187,16 @@ impl Origin {
         self.state().failed
     }
 
+    /// The answer to HEAD.
+    fn head_of(&self, path: &str) -> String {
+        let state = self.state();
+        let Some(Object { bytes, etag, lines }) = state.objects.get(path) else {
+            return "HTTP/1.1 404 Told\r\n\r\n".to_owned();
+        };
+        let length = bytes.len();
+        format!("HTTP/1.1 200 OK\r\nETag: {etag}\r\nContent-Length: {length}\r\n{lines}\r\n")
+    }
+
     fn serve(&self, stream: TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream.try_clone()?);
@@ -194,21 +208,22 @@ impl Origin {
                     return Ok(());
                 }
             }
+            let seen = seen(&head);
             if head.starts_with("HEAD ") {
-                // A starting edge checks whether the origin is there. Its requests for films differ.
+                // A starting edge checks whether the origin is there, which is not recorded.
                 let is_gone = self.state().manner == Some(Manner::Gone);
-                if is_gone || write!(stream, "HTTP/1.1 404 Told\r\n\r\n").is_err() {
+                if is_gone || write!(stream, "{}", self.head_of(&seen.path)).is_err() {
                     return Ok(());
                 }
                 continue;
             }
-            let seen = seen(&head);
             let (number, object, manner, delay) = {
                 let mut state = self.state();
                 state.seen.push(seen.clone());
                 let number = state.seen.len();
                 let manner = state.manner();
-                (number, state.objects.get(&seen.path).cloned(), manner, state.delay)
+                let object = state.objects.get(&seen.path).cloned();
+                (number, object.map(|object| object.numbered(number)), manner, state.delay)
             };
             std::thread::sleep(delay);
             while self.withholds(&seen.path) {
@@ -267,7 +282,8 @@ fn answer(
         return plain(&format!("304 Not Modified\r\nETag: {etag}\r\n{}", lines.trim_end()));
     }
     let size = bytes.len() as u64 - u64::from(manner == Manner::Shrunk);
-    let range = seen.range.filter(|_| manner != Manner::NoRanges);
+    let has_ranges = manner != Manner::NoRanges && !lines.contains("Accept-Ranges: none");
+    let range = seen.range.filter(|_| has_ranges);
     if range.is_some_and(|(first, _)| first >= size) {
         return plain(&format!("416 Range Not Satisfiable\r\nContent-Range: bytes */{size}"));
     }

@@ -90,17 +90,18 @@ fn written(name: &str) -> String {
 pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let refused = |why| Err((Trouble::Uncacheable, why));
     let directives = Directives::of(header);
-    if directives.has("no-store") || directives.has("private") {
+    if ["no-store", "private"].iter().any(|one| directives.has(one) || directives.may_mean(one)) {
         return refused("Cache-Control forbids it");
     }
     let has_fields = directives.each().any(|(name, value)| name == "no-cache" && !value.is_empty());
-    if has_fields || directives.has("must-understand") {
+    let is_unclear = directives.may_mean("no-cache") && !directives.has("no-cache");
+    if has_fields || is_unclear || directives.has("must-understand") {
         return refused("its Cache-Control is not for a whole object");
     }
     if header.contains_key("cdn-cache-control") || header.contains_key("surrogate-control") {
         return refused("it has directives for CDNs");
     }
-    if header.contains_key(SET_COOKIE) {
+    if header.contains_key(SET_COOKIE) || header.contains_key("set-cookie2") {
         return refused("it sets a cookie");
     }
     let varies = header.get_all(VARY).iter().any(|value| {
@@ -223,6 +224,13 @@ impl Directives {
         self.each().any(|(name, _)| name.eq_ignore_ascii_case(wanted))
     }
 
+    /// Whether it is there as [`http_cache`] reads it, which knows more ways to misspell a restriction.
+    fn may_mean(&self, wanted: &str) -> bool {
+        let whole = self.whole.as_deref().unwrap_or_default();
+        let fields = Fields::of(&[("cache-control", whole)]);
+        http_cache::Directives::of(&fields, "cache-control").has(wanted)
+    }
+
     /// A number of seconds. An invalid one counts as 0, which is the cautious reading.
     fn seconds(&self, wanted: &str) -> Option<Duration> {
         let found = self.each().find(|(name, _)| name.eq_ignore_ascii_case(wanted))?;
@@ -285,7 +293,10 @@ mod tests {
             "Cache-Control: max-age=60, PRIVATE",
             "Cache-Control: private=\"x\"",
             "Cache-Control: max-age=60\u{e9}",
+            "Cache-Control: private; max-age=60",
+            "Cache-Control: max-age=60; no-cache",
             "Set-Cookie: a=b",
+            "Set-Cookie2: a=b",
             "Vary: *",
             "Vary: Accept-Encoding, Cookie",
             "Vary: Origin",

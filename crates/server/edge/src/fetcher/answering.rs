@@ -10,7 +10,7 @@ use crate::contract::{
 use crate::http_cache::update;
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{Terms, terms};
-use crate::store::Stored;
+use crate::store::{Epoch, Stored};
 use reqwest::Response;
 use reqwest::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, EXPIRES, HeaderMap,
@@ -28,6 +28,9 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// For how long the server asks for a response at a path without asking for an object first.
 const NO_OBJECT: Duration = Duration::from_secs(10);
+
+/// How often the origin is asked because the object was changed through this edge before it answered.
+const TRIES: u32 = 3;
 
 /// The object to serve at a path.
 struct Answer {
@@ -54,45 +57,80 @@ impl Helper {
         asker: u64,
         request: ForwardedRequest,
     ) {
-        let is_response = self.responses().has(&path);
-        let answer = match is_response {
-            true => Ok(None),
-            false => self.look(&path, offset, asker, &request).await,
-        };
-        let answer = answer.and_then(|answer| {
-            let Some(answer) = answer else { return Ok(None) };
-            let file = answer.object.open().map_err(|error| {
-                self.end(&answer.object, Trouble::Disk);
-                (Trouble::Disk, format!("{path}: its file cannot be opened: {error}"))
-            })?;
-            Ok(Some((answer, OwnedFd::from(file))))
-        });
-        // Before the report: a request after it may need another answer.
-        self.known().opening.remove(&path);
+        for tries in 1.. {
+            let (is_response, asked) = {
+                let responses = self.responses();
+                (responses.has(&path), responses.epoch(&path))
+            };
+            let answer = match is_response {
+                true => Ok(None),
+                false => self.look(&path, offset, (asker, &request), asked).await,
+            };
+            let answer = answer.and_then(|answer| {
+                let Some(answer) = answer else { return Ok(None) };
+                let file = answer.object.open().map_err(|error| {
+                    self.end(&answer.object, Trouble::Disk);
+                    (Trouble::Disk, format!("{path}: its file cannot be opened: {error}"))
+                })?;
+                Ok(Some((answer, OwnedFd::from(file))))
+            });
+            // Viewers who came after a change wait for this report, too, so an answer from before it does not do.
+            let is_over = self.report(&path, answer, (is_response, asked), tries >= TRIES);
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// Reports an answer of the origin, which was asked in the epoch `asked`. Returns whether the question is answered. It is not if the path has
+    /// been made invalid meanwhile, unless this is the `is_last` try.
+    fn report(
+        self: &Arc<Self>,
+        path: &str,
+        answer: Result<Option<(Answer, OwnedFd)>, Refused>,
+        (is_response, asked): (bool, Epoch),
+        is_last: bool,
+    ) -> bool {
+        // Until the report is sent: so an invalidation comes before all of this, or after it.
+        let responses = self.responses();
+        let is_outdated = responses.epoch(path) != asked;
+        let is_over = is_last || !is_outdated;
+        if is_over {
+            // Before the report: a request after it may need another answer.
+            self.known().opening.remove(path);
+        }
         match answer {
+            Ok(Some((Answer { object, is_stale, body, slot }, file))) => {
+                if is_outdated {
+                    block_in_place(|| object.expire());
+                }
+                if is_over {
+                    self.tell_with(EdgeTold::Object(described(&object, is_stale)), Some(file));
+                }
+                if let Some((found, blocks)) = body {
+                    let helper = Arc::clone(self);
+                    tokio::spawn(helper.take_in_first(object, found, blocks, slot));
+                }
+            }
+            _ if !is_over => {}
             Ok(None) => {
                 // What is not stored may be an object a moment later. One that is still kept was only not to be had now.
-                let is_object = self.known().by_path.contains_key(&path);
+                let is_object = self.known().by_path.contains_key(path);
                 let lasts = match (is_object, is_response) {
                     (true, _) => Duration::ZERO,
                     (false, true) => NO_OBJECT,
                     (false, false) => refused_for(Trouble::NotFound),
                 };
                 let for_ms = lasts.as_millis() as u64;
-                self.tell(EdgeTold::NoObject { path, for_ms });
-            }
-            Ok(Some((answer, file))) => {
-                let told = EdgeTold::Object(described(&answer.object, answer.is_stale));
-                self.tell_with(told, Some(file));
-                if let Some((found, blocks)) = answer.body {
-                    self.take_in_first(answer.object, found, blocks, answer.slot).await;
-                }
+                self.tell(EdgeTold::NoObject { path: path.to_owned(), for_ms });
             }
             Err((why, said)) => {
+                let (path, said) = (path.to_owned(), shortened(&said));
                 let for_ms = refused_for(why).as_millis() as u64;
-                self.tell(EdgeTold::Refused { path, why, for_ms, said: shortened(&said) });
+                self.tell(EdgeTold::Refused { path, why, for_ms, said });
             }
         }
+        is_over
     }
 
     /// The object at `path`. If there is none, but another response, that is handed over to its `asker`.
@@ -100,8 +138,8 @@ impl Helper {
         &self,
         path: &str,
         offset: u64,
-        asker: u64,
-        request: &ForwardedRequest,
+        (asker, request): (u64, &ForwardedRequest),
+        asked_in: Epoch,
     ) -> Result<Option<Answer>, Refused> {
         let known = self.known().by_path.get(path).cloned();
         if let Some(object) = known.as_ref().filter(|object| fresh_left(object) > Duration::ZERO) {
@@ -125,7 +163,8 @@ impl Helper {
                 return Ok(Some(Answer { slot, ..answer }));
             }
             Ok((Verdict::Other(answer, why), slot)) => {
-                return self.other(path, *answer, (why, slot), known, (asker, request)).await;
+                let asker = (asker, request, asked_in);
+                return self.other(path, *answer, (why, slot), known, asker).await;
             }
             Ok((Verdict::NotModified(header), _)) => {
                 match known.as_ref().map(|known| (known, still(known, header))) {
@@ -159,7 +198,7 @@ impl Helper {
         answer: Response,
         (why, slot): (Trouble, Slot),
         known: Option<Arc<Stored>>,
-        (asker, request): (u64, &ForwardedRequest),
+        (asker, request, asked): (u64, &ForwardedRequest, Epoch),
     ) -> Result<Option<Answer>, Refused> {
         if let Some(known) = known {
             if matches!(why, Trouble::NotFound | Trouble::Uncacheable) {
@@ -169,9 +208,9 @@ impl Helper {
             }
         }
         let request = &ForwardedRequest { method: "GET".into(), ..request.clone() };
-        let incoming = Incoming { path, request, answer, slot, fetch: None, known: None };
+        let incoming = Incoming { path, request, answer, slot, fetch: None, known: None, asked };
         let ready = self.receive(incoming).await?;
-        self.handed.put(asker, ready);
+        self.hand(asker, ready);
         Ok(None)
     }
 

@@ -3,6 +3,7 @@
 mod answering;
 mod fetching;
 mod full_disk;
+mod handed;
 mod passing;
 mod receiving;
 mod slots;
@@ -11,10 +12,11 @@ use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::origin::{Origin, OriginAddress, Refused};
 use crate::store::{CacheSpace, Responses, Store, Stored};
 use full_disk::FullDisk;
+use handed::Handed;
 use helper_process::keeper::ignore_signals;
 use helper_process::packets;
 use helper_process::sandbox::{self, Confined, HelperNeeds};
-use passing::{Handed, UnderWay};
+use passing::UnderWay;
 use slots::Slots;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -106,6 +108,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     std::thread::Builder::new().name("telling".into()).spawn(move || tell(&out, &telling))?;
     helper.tell(EdgeTold::Began);
     runtime.spawn(Arc::clone(&helper).look_for_origin());
+    runtime.spawn(Arc::clone(&helper).sweep_handed());
     let mut buffer = Vec::new();
     while let Some((ask, _)) = packets::receive(&socket, &mut buffer)? {
         helper.answer(ask, &runtime);

@@ -4,57 +4,32 @@
 //! gets its first byte. What may be stored is a file next to the objects; everything else is a file without a name, which disappears with
 //! its last reader. Nothing is ever combined from two responses.
 
-use super::receiving::{Incoming, Ready};
+use super::receiving::{FIELDS_BYTES_MAX, Incoming, Ready};
 use super::slots::{RequestPurpose, Slot};
 use super::{Helper, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
-use crate::http_cache::{Fields, RequestDirectives, is_invalidating, lifetime, update, validators};
+use crate::http_cache::{
+    Fields, Renewal, RequestDirectives, is_invalidating, lifetime, renewal, update, validators,
+};
 use crate::origin::Refused;
 use crate::policy::{HeaderMap, fields_of};
-use crate::store::StoredResponse;
+use crate::store::{Epoch, Responses, StoredResponse, Use};
 use reqwest::Response;
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
+use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout_at};
 
 /// The most at the same time: a quarter of the requests to the origin.
 pub(super) const AT_ONCE_MAX: usize = 16;
-
-/// How long a response waits for the viewer whose question about an object it answers.
-const HANDED_OVER: Duration = Duration::from_secs(10);
-
-/// The most that wait.
-const HANDED_MAX: usize = 256;
 
 /// How this cache names itself in `Via`, `CDN-Loop` and `Cache-Status`.
 const NAME: &str = "fullbore";
 
 /// The most caches of this kind in a row; more are a loop (RFC 8586).
 const LOOP_MAX: usize = 8;
-
-/// Responses that answer a question about an object, until their viewers claim them.
-#[derive(Default)]
-pub(super) struct Handed(Mutex<HashMap<u64, (Instant, Ready)>>);
-
-impl Handed {
-    pub(super) fn put(&self, asker: u64, ready: Ready) {
-        let (mut handed, now) = (self.lock(), Instant::now());
-        handed.retain(|_, (until, _)| now < *until);
-        if handed.len() < HANDED_MAX {
-            handed.insert(asker, (now + HANDED_OVER, ready));
-        }
-    }
-
-    fn take(&self, asker: u64) -> Option<Ready> {
-        self.lock().remove(&asker).map(|(_, ready)| ready)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, (Instant, Ready)>> {
-        self.0.lock().expect("no holder of this lock can panic")
-    }
-}
 
 /// Paths that are being fetched, so that viewers who come meanwhile can share what may be shared.
 #[derive(Default)]
@@ -159,25 +134,13 @@ impl Helper {
     }
 
     fn look_up(&self, path: &str, request: &Fields) -> Lookup {
-        let (said, now) = (RequestDirectives::of(request), std::time::Instant::now());
         let Some(stored) = self.responses().find(path, request) else { return Lookup::Miss };
+        let now = std::time::Instant::now();
         self.space().use_of(stored.number, now);
-        let (fresh, age, stale) = (stored.fresh_left(now), stored.age(now), stored.stale_for(now));
-        let is_young = said.max_age.is_none_or(|max| age <= max);
-        if said.no_cache || !is_young || stored.is_invalid {
-            return Lookup::Stale(stored);
-        }
-        if fresh > Duration::ZERO && said.min_fresh.is_none_or(|least| fresh >= least) {
-            return Lookup::Hit(stored);
-        }
-        let is_taken =
-            stored.lifetime.may_be_stale && said.max_stale.is_some_and(|max| stale <= max);
-        if is_taken {
-            return Lookup::Hit(stored);
-        }
-        match said.min_fresh.is_none() && stale < stored.lifetime.while_revalidating {
-            true => Lookup::HitWhileRevalidating(stored),
-            false => Lookup::Stale(stored),
+        match stored.use_for(&RequestDirectives::of(request), now) {
+            Use::Now => Lookup::Hit(stored),
+            Use::WhileRevalidating => Lookup::HitWhileRevalidating(stored),
+            Use::AfterRevalidation => Lookup::Stale(stored),
         }
     }
 
@@ -235,7 +198,7 @@ impl Helper {
         self: &Arc<Self>,
         path: &str,
         request: &ForwardedRequest,
-        known: Option<Arc<StoredResponse>>,
+        mut known: Option<Arc<StoredResponse>>,
         fetch: Option<watch::Sender<()>>,
     ) -> Result<Ready, Refused> {
         // A viewer that has waited for longer may be gone; those behind it in the queue are not.
@@ -244,31 +207,33 @@ impl Helper {
             let said = format!("{path}: too many responses are being passed through at once");
             return Err((Trouble::Full, said));
         };
-        let conditions = known.as_ref().map(|known| validators(&known.fields)).unwrap_or_default();
-        let asked = self.ask_for(path, request, &conditions).await;
-        let (answer, slot) = match asked {
-            Ok(asked) => asked,
-            Err(refused) => return self.stale(known.as_deref()).ok_or(refused),
-        };
-        let status = answer.status().as_u16();
-        let Some(known) = known else {
-            return self
-                .receive(Incoming { path, request, answer, slot, fetch, known: None })
-                .await;
-        };
-        if status == 304 {
-            return self.not_modified(&known, request, answer.headers());
-        }
-        if status >= 500 || status == 429 {
-            if let Some(ready) = self.stale(Some(&known)) {
+        let (asked, answer, slot) = loop {
+            let asked = self.responses().epoch(path);
+            let conditions =
+                known.as_ref().map(|known| validators(&known.fields)).unwrap_or_default();
+            let (answer, slot) = match self.ask_for(path, request, &conditions).await {
+                Ok(answered) => answered,
+                Err(refused) => return self.stale(known.as_deref()).ok_or(refused),
+            };
+            let confirmed = known.take_if(|_| answer.status().as_u16() == 304);
+            let Some(confirmed) = confirmed else { break (asked, answer, slot) };
+            if let Some(ready) = self.not_modified(&confirmed, request, answer.headers(), asked) {
                 return Ok(ready);
             }
+            // Its file is gone, so the origin has to send all of it.
+        };
+        if let Some(known) = &known {
+            let status = answer.status().as_u16();
+            if status >= 500 || status == 429 {
+                if let Some(ready) = self.stale(Some(known)) {
+                    return Ok(ready);
+                }
+            }
+            if request.method == "HEAD" {
+                self.update_by_head(known, request, &answer, asked);
+            }
         }
-        if request.method == "HEAD" {
-            self.update_by_head(&known, request, &answer);
-        }
-        let known = Some(known);
-        self.receive(Incoming { path, request, answer, slot, fetch, known }).await
+        self.receive(Incoming { path, request, answer, slot, fetch, known, asked }).await
     }
 
     /// Sends a request for reading. It is repeated if there is no answer, while any answer counts.
@@ -289,29 +254,61 @@ impl Helper {
 
     /// A stale response because the origin cannot be asked, if it allows that (RFC 9111 section 4.2.4).
     fn stale(&self, known: Option<&StoredResponse>) -> Option<Ready> {
-        let known = known.filter(|known| !known.is_invalid)?;
+        // It may have been made invalid since it was found.
+        let known = self.responses().current(known?.number)?;
         let is_allowed = known.stale_for(std::time::Instant::now()) < known.lifetime.if_error;
-        if is_allowed { self.hit(known) } else { None }
+        if is_allowed && !known.is_invalid { self.hit(&known) } else { None }
     }
 
-    /// The origin confirms a stored response (RFC 9111 section 4.3.4).
+    /// The origin, which was asked in the epoch `asked`, confirms a stored response (RFC 9111 section 4.3.4). Returns nothing if its file is
+    /// gone.
     fn not_modified(
         &self,
         known: &StoredResponse,
         request: &ForwardedRequest,
         header: &HeaderMap,
-    ) -> Result<Ready, Refused> {
-        let renewed = renewed(known, &fields_of(header));
-        let ready = self.hit(&renewed);
-        self.keep(renewed, &request.fields);
-        ready.ok_or_else(|| {
-            let said = format!("{}: the stored response was evicted meanwhile", known.path);
-            (Trouble::Unreachable, said)
-        })
+        asked: Epoch,
+    ) -> Option<Ready> {
+        let newer = fields_of(header);
+        let mut fields = known.fields.clone();
+        update(&mut fields, &newer);
+        // The viewer whose request it was gets all of the answer, as far as it fits into a message.
+        let ready = match fields.bytes() <= FIELDS_BYTES_MAX {
+            true => self.hit(&confirmed(known, fields, &newer, Now::read()))?,
+            false => self.hit(known)?,
+        };
+        self.renew(known, request, &newer, asked);
+        Some(ready)
+    }
+
+    /// Stores what the origin's confirmation makes of a response, which its file has been seen for.
+    fn renew(
+        &self,
+        known: &StoredResponse,
+        request: &ForwardedRequest,
+        newer: &Fields,
+        asked: Epoch,
+    ) {
+        let stored = (&known.fields, &known.selecting);
+        match renewal(&request.fields, known.status, stored, newer, FIELDS_BYTES_MAX) {
+            Renewal::Renewed(fields) => {
+                let renewed = confirmed(known, fields, newer, Now::read());
+                let displaced = self.responses().renew(renewed, &request.fields, asked);
+                displaced.into_iter().for_each(|number| self.forget_response(number));
+            }
+            Renewal::Unchanged => {}
+            Renewal::Ended => self.forget_response(known.number),
+        }
     }
 
     /// A response to HEAD updates the stored one if it is about the same representation, and ends it otherwise (RFC 9111 section 4.3.5).
-    fn update_by_head(&self, known: &StoredResponse, request: &ForwardedRequest, head: &Response) {
+    fn update_by_head(
+        &self,
+        known: &StoredResponse,
+        request: &ForwardedRequest,
+        head: &Response,
+        asked: Epoch,
+    ) {
         if head.status() != 200 {
             return;
         }
@@ -321,8 +318,8 @@ impl Helper {
             stored.is_none() || now.is_none() || stored == now
         });
         match is_same {
-            true => self.keep(renewed(known, &newer), &request.fields),
-            false => drop(self.responses().invalidate(&known.path)),
+            true => self.renew(known, request, &newer, asked),
+            false => self.responses().outdate(&known.path),
         }
     }
 
@@ -333,33 +330,42 @@ impl Helper {
         request: &ForwardedRequest,
     ) -> Result<Ready, Refused> {
         let slot = self.slots.take(RequestPurpose::New).await;
+        let mut asked = self.responses().epoch(path);
         let answer =
             self.origin.forward(path, &with_own_fields(request), &Fields::default()).await?;
         if is_invalidating(&request.method, answer.status().as_u16()) {
-            self.invalidate(path);
             let fields = fields_of(answer.headers());
             let named =
                 ["location", "content-location"].iter().filter_map(|name| fields.first(name));
-            for other in named.filter_map(|value| self.origin.path_of(path, value)) {
-                self.invalidate(&other);
+            let mut changed: BTreeSet<String> =
+                named.filter_map(|value| self.origin.path_of(path, value)).collect();
+            changed.insert(path.to_owned());
+            let mut responses = self.responses();
+            // Its own response is no older than this change, but may be older than another one meanwhile.
+            let is_latest = responses.epoch(path) == asked;
+            changed.iter().for_each(|path| self.invalidate(&mut responses, path));
+            if is_latest {
+                asked = responses.epoch(path);
             }
         }
-        self.receive(Incoming { path, request, answer, slot, fetch: None, known: None }).await
+        let (fetch, known) = (None, None);
+        self.receive(Incoming { path, request, answer, slot, fetch, known, asked }).await
     }
 
-    /// What is kept at `path` has to be revalidated before it is used again.
-    fn invalidate(&self, path: &str) {
-        self.responses().invalidate(path);
+    /// What is kept at `path` has to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens
+    /// while `responses` is locked, as does every report of an object: so each report comes before this one, or takes it into account.
+    fn invalidate(&self, responses: &mut Responses, path: &str) {
+        responses.invalidate(path);
         let object = self.known().by_path.get(path).cloned();
         if let Some(object) = object {
-            object.expire();
+            block_in_place(|| object.expire());
         }
         self.tell(EdgeTold::Invalid { path: path.to_owned() });
     }
 
-    /// Stores a response in place of what it replaces.
-    pub(super) fn keep(&self, response: StoredResponse, request: &Fields) {
-        let displaced = self.responses().put(response, request);
+    /// Stores a response to a request that was sent in the epoch `asked`, in place of what it replaces.
+    pub(super) fn keep(&self, response: StoredResponse, request: &Fields, asked: Epoch) {
+        let displaced = self.responses().put(response, request, asked);
         displaced.into_iter().for_each(|number| self.forget_response(number));
     }
 
@@ -371,17 +377,14 @@ impl Helper {
     }
 }
 
-/// The stored response with the fields of a newer answer about it.
-fn renewed(known: &StoredResponse, newer: &Fields) -> StoredResponse {
-    let mut fields = known.fields.clone();
-    update(&mut fields, newer);
+/// A stored response that the answer `newer` has just confirmed, with these fields.
+fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -> StoredResponse {
     let mut dated = fields.clone();
     if let Some(age) = newer.first("age") {
         dated.push("Age", age);
     }
-    let lifetime = lifetime(known.status, &dated, unix_now());
-    let at = std::time::Instant::now();
-    StoredResponse { fields, lifetime, at, is_invalid: false, ..known.clone() }
+    let lifetime = lifetime(known.status, &dated, now.unix_seconds);
+    StoredResponse { fields, lifetime, at: now.at, is_invalid: false, ..known.clone() }
 }
 
 /// The request with this cache's own lines (RFC 9110 section 7.6.3, RFC 8586).
@@ -400,6 +403,20 @@ pub(super) fn add_own_lines(fields: &mut Fields, status: u16, is_stored: bool, i
     fields.push("Cache-Status", format!("{NAME}; fwd={why}; fwd-status={status}{stored}"));
 }
 
-pub(super) fn unix_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+/// The time by both clocks.
+#[derive(Clone, Copy)]
+pub(super) struct Now {
+    pub(super) at: std::time::Instant,
+    pub(super) unix_seconds: u64,
 }
+
+impl Now {
+    pub(super) fn read() -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { at: std::time::Instant::now(), unix_seconds: unix.as_secs() }
+    }
+}
+
+#[cfg(test)]
+#[path = "passing_tests.rs"]
+mod tests;

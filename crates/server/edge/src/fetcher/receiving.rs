@@ -1,6 +1,6 @@
 //! Takes in responses of the origin that are no objects.
 
-use super::passing::{add_own_lines, unix_now};
+use super::passing::{Now, add_own_lines};
 use super::slots::Slot;
 use super::{Helper, OBJECT_BYTES, full_disk};
 use crate::contract::{
@@ -9,7 +9,7 @@ use crate::contract::{
 use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, may_store, stored_fields};
 use crate::origin::{Refused, broken, failure_of};
 use crate::policy::{fields_of, terms};
-use crate::store::StoredResponse;
+use crate::store::{Epoch, StoredResponse};
 use reqwest::header::CONTENT_RANGE;
 use reqwest::{Response, StatusCode};
 use std::fs::File;
@@ -21,7 +21,7 @@ use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout_at};
 
 /// The most bytes of a response's header fields: they have to fit into one message.
-const FIELDS_BYTES_MAX: usize = 48 << 10;
+pub(super) const FIELDS_BYTES_MAX: usize = 48 << 10;
 
 /// A response that has begun to arrive.
 pub(super) struct Incoming<'a> {
@@ -33,6 +33,8 @@ pub(super) struct Incoming<'a> {
     pub(super) fetch: Option<watch::Sender<()>>,
     /// The stale response that this one may replace.
     pub(super) known: Option<Arc<StoredResponse>>,
+    /// The epoch of the path when the origin was asked.
+    pub(super) asked: Epoch,
 }
 
 /// A response for one viewer, and what is still to arrive of it.
@@ -49,8 +51,8 @@ pub(super) struct Rest {
     size: u64,
     body: Response,
     file: File,
-    /// What to store once it is complete, and the request's fields.
-    stored: Option<(StoredResponse, Fields)>,
+    /// What to store once it is complete, the request's fields, and the epoch of the request.
+    stored: Option<(StoredResponse, Fields, Epoch)>,
     _slot: Slot,
 }
 
@@ -71,13 +73,21 @@ impl Helper {
         }
     }
 
+    /// Gives a response up that no viewer will get: its slot is free again, and what has been stored of it is removed.
+    pub(super) fn give_up(&self, ready: Ready) {
+        let Some(rest) = ready.rest else { return };
+        if rest.stored.is_some() {
+            self.forget_response(rest.number);
+        }
+    }
+
     async fn receive_rest_owned(self: Arc<Self>, rest: Rest) {
         self.receive_rest(rest).await;
     }
 
     /// Takes in a response, unless it is long: then its viewer gets the beginning first.
     pub(super) async fn receive(&self, incoming: Incoming<'_>) -> Result<Ready, Refused> {
-        let Incoming { path, request, answer, slot, fetch, known } = incoming;
+        let Incoming { path, request, answer, slot, fetch, known, asked } = incoming;
         let (status, mut fields) = head_of(&answer);
         if fields.bytes() > FIELDS_BYTES_MAX {
             let said =
@@ -102,8 +112,8 @@ impl Helper {
             && length.is_none_or(|length| length <= bytes_max)
             && self.begin_response(path, number, length.unwrap_or(BLOCK_BYTES));
         let stored = is_stored.then(|| {
-            let stored = stored(path, number, status, &fields, &request.fields);
-            (stored, request.fields.clone())
+            let stored = stored((path, number), (status, &fields), &request.fields, Now::read());
+            (stored, request.fields.clone(), asked)
         });
         let failure = failure_of(answer.status());
         add_own_lines(&mut fields, status, is_stored, known.is_some());
@@ -118,8 +128,8 @@ impl Helper {
             failure,
         };
         if length == Some(0) {
-            if let Some((stored, request)) = stored {
-                self.keep(stored, &request);
+            if let Some((stored, request, asked)) = stored {
+                self.keep(stored, &request, asked);
             }
             return Ok(Ready::complete(response, None));
         }
@@ -142,9 +152,10 @@ impl Helper {
         let rest = Rest { path, number, size, body: answer, file, stored, _slot: slot };
         match length {
             Some(length) if length > BLOCK_BYTES => {
-                rest.file
-                    .set_len(length)
-                    .map_err(|error| full_disk::refused(&rest.path, &error))?;
+                rest.file.set_len(length).map_err(|error| {
+                    self.forget_response(number);
+                    full_disk::refused(&rest.path, &error)
+                })?;
                 let response = PassedResponse { is_complete: false, ..response };
                 Ok(Ready { response, file: Some(read), rest: Some(rest) })
             }
@@ -169,7 +180,9 @@ impl Helper {
             let is_own = named.and_then(|value| self.origin.path_of(path, value));
             let said = crate::http_cache::Directives::for_cdn(fields);
             let is_explicit = said.has("max-age") || said.has("s-maxage") || fields.has("expires");
-            request.method == "POST" && is_explicit && is_own.as_deref() == Some(path)
+            // It may be coded as only this viewer accepts; those that read are asked for without coding.
+            let is_plain = !fields.has("content-encoding");
+            request.method == "POST" && is_plain && is_explicit && is_own.as_deref() == Some(path)
         };
         (request.method == "GET" || is_posted())
             && may_store(&request.fields, status, fields).is_ok()
@@ -231,8 +244,8 @@ impl Helper {
     }
 
     fn finish_response(&self, rest: Rest, size: u64) {
-        if let Some((stored, request)) = rest.stored {
-            self.keep(StoredResponse { size, ..stored }, &request);
+        if let Some((stored, request, asked)) = rest.stored {
+            self.keep(StoredResponse { size, ..stored }, &request, asked);
         }
     }
 
@@ -296,14 +309,14 @@ fn length_of(answer: &Response, request: &ForwardedRequest, status: u16) -> Opti
     }
 }
 
-fn stored(
-    path: &str,
-    number: u64,
-    status: u16,
-    fields: &Fields,
+/// What to store of the response with this status and these fields to `request`, once its body is complete.
+pub(super) fn stored(
+    (path, number): (&str, u64),
+    (status, fields): (u16, &Fields),
     request: &Fields,
+    now: Now,
 ) -> StoredResponse {
-    let lifetime = lifetime(status, fields, unix_now());
+    let lifetime = lifetime(status, fields, now.unix_seconds);
     let mut kept = stored_fields(fields);
     kept.remove(|name| name.eq_ignore_ascii_case("age"));
     StoredResponse {
@@ -311,7 +324,7 @@ fn stored(
         path: path.to_owned(),
         status,
         lifetime,
-        at: std::time::Instant::now(),
+        at: now.at,
         selecting: Selecting::of(request, fields),
         fields: kept,
         size: 0,

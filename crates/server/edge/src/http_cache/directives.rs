@@ -8,9 +8,13 @@ use std::time::Duration;
 pub struct Directives(Vec<(String, Option<String>)>);
 
 impl Directives {
-    /// The directives of all lines of a field.
+    /// The directives of all lines of a field. Restrictions count even if they are misspelled ([`misspelled`]).
     pub fn of(fields: &Fields, name: &str) -> Self {
-        Self(fields.all(name).flat_map(split).collect())
+        let mut all: Vec<_> = fields.all(name).flat_map(split).collect();
+        if name == "cache-control" {
+            all.extend(fields.all(name).flat_map(misspelled).map(|name| (name, None)));
+        }
+        Self(all)
     }
 
     /// The directives that decide for this cache: those that a CDN's field addresses to it (RFC 9213 section 2.1), else `Cache-Control`.
@@ -38,6 +42,22 @@ impl Directives {
     /// Whether a directive is there, with an argument or without.
     pub fn has(&self, wanted: &str) -> bool {
         self.0.iter().any(|(name, _)| name == wanted)
+    }
+
+    /// Whether a directive is there that names no fields, so that it is about the whole response.
+    pub fn has_without_names(&self, wanted: &str) -> bool {
+        let is_empty = |value: &Option<String>| {
+            value.as_ref().is_none_or(|value| value.split(',').all(|name| name.trim().is_empty()))
+        };
+        self.0.iter().any(|(name, value)| name == wanted && is_empty(value))
+    }
+
+    /// The arguments of all directives of this name.
+    pub fn arguments<'a>(&'a self, wanted: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0
+            .iter()
+            .filter(move |(name, _)| name == wanted)
+            .filter_map(|(_, value)| value.as_deref())
     }
 
     /// The argument of a directive that has one.
@@ -83,6 +103,34 @@ fn split(line: &str) -> Vec<(String, Option<String>)> {
     parts.push(&line[start..]);
     let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty());
     parts.map(directive).collect()
+}
+
+/// Directives that forbid something, and that origins are known to write with semicolons instead of commas (`private; max-age=0`), with a
+/// blank before the equals sign, or after a quote that does not end. A cache that all viewers share must not take these for unknown directives.
+fn misspelled(line: &str) -> Vec<String> {
+    let is_quote =
+        |(at, byte): (usize, u8)| byte == b'"' && !line.as_bytes()[..at].ends_with(b"\\");
+    let has_quotes = line.bytes().enumerate().filter(|one| is_quote(*one)).count() % 2 == 0;
+    let (mut parts, mut start, mut is_quoted) = (Vec::new(), 0, false);
+    for (at, byte) in line.bytes().enumerate() {
+        match byte {
+            b'"' if has_quotes && is_quote((at, byte)) => is_quoted = !is_quoted,
+            b',' | b';' if !is_quoted => {
+                parts.push(&line[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&line[start..]);
+    let restrictions = parts.into_iter().filter_map(|part| {
+        let part = part.trim_matches([' ', '\t', '"']).to_ascii_lowercase();
+        let end = part.find([' ', '\t', '=', '"']).unwrap_or(part.len());
+        let (name, rest) = part.split_at(end);
+        let is_restriction = matches!(name, "no-store" | "private" | "no-cache");
+        (is_restriction && !rest.starts_with('=')).then(|| name.to_owned())
+    });
+    restrictions.collect()
 }
 
 fn directive(part: &str) -> (String, Option<String>) {

@@ -69,7 +69,7 @@ fn age(response: &Fields, now: u64) -> Duration {
 }
 
 fn total(status: u16, response: &Fields, said: &Directives, now: u64) -> Duration {
-    if said.has("no-cache") && said.argument("no-cache").is_none() {
+    if said.has_without_names("no-cache") {
         return Duration::ZERO;
     }
     if let Some(lasts) = said.seconds("s-maxage").or_else(|| said.seconds("max-age")) {

@@ -13,8 +13,8 @@ mod storing;
 pub use directives::{Directives, RequestDirectives};
 pub use fields::{Fields, latin1_of};
 pub use freshness::{Lifetime, lifetime};
-pub use reuse::{Selecting, is_invalidating, update, validators};
-pub use storing::{end_to_end, may_store, stored_fields};
+pub use reuse::{Renewal, Selecting, is_invalidating, renewal, update, validators};
+pub use storing::{end_to_end, is_for_one_viewer, may_store, stored_fields};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,7 @@
 //! Which request a stored response answers, and what a revalidation does to it (RFC 9111 sections 3.2, 4.1, 4.3 and 4.4).
 
-use super::{Fields, end_to_end};
+use super::storing::is_for_one_viewer;
+use super::{Fields, end_to_end, may_store, stored_fields};
 
 /// The request fields that selected a response, as its `Vary` names them, normalised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,10 @@ fn normal(request: &Fields, name: &str) -> Option<String> {
     if !request.has(name) {
         return None;
     }
+    if matches!(name, "authorization" | "cookie") {
+        // These are no lists, and a blank may be part of a name or a password.
+        return Some(request.all(name).collect::<Vec<_>>().join("\n"));
+    }
     let mut elements: Vec<String> = request.elements(name).map(str::to_owned).collect();
     if name == "accept-language" {
         elements.iter_mut().for_each(|one| one.make_ascii_lowercase());
@@ -66,6 +71,42 @@ pub fn update(stored: &mut Fields, newer: &Fields) {
     newer.remove(|name| OF_BODY.iter().any(|one| name.eq_ignore_ascii_case(one)));
     stored.remove(|name| newer.has(name) || name.eq_ignore_ascii_case("age"));
     stored.0.extend(newer.0);
+}
+
+/// What a 304, or a 200 to a HEAD request, makes of the stored response that it confirms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// It is stored with these fields.
+    Renewed(Fields),
+    /// It stays as it was, and has to be revalidated again: this answer is only for the viewer whose request it answers.
+    Unchanged,
+    /// It must no longer be stored.
+    Ended,
+}
+
+/// Decides what the answer `newer` to `request` makes of a response that is stored with this `status`, these fields, and these selecting
+/// fields. The result obeys the rules for a new response, since all viewers share it: it has no cookie that the answer sets for one of them, may be
+/// stored, is selected by the same requests, and has at most `bytes_max` bytes of fields.
+pub fn renewal(
+    request: &Fields,
+    status: u16,
+    (stored, selecting): (&Fields, &Selecting),
+    newer: &Fields,
+    bytes_max: usize,
+) -> Renewal {
+    let mut newer = newer.clone();
+    newer.remove(is_for_one_viewer);
+    let mut fields = stored.clone();
+    update(&mut fields, &newer);
+    let may_be_kept = may_store(&Fields::default(), status, &fields).is_ok();
+    if !may_be_kept || Selecting::of(request, &fields) != *selecting {
+        return Renewal::Ended;
+    }
+    let fields_kept = stored_fields(&fields);
+    match may_store(request, status, &fields).is_ok() && fields_kept.bytes() <= bytes_max {
+        true => Renewal::Renewed(fields_kept),
+        false => Renewal::Unchanged,
+    }
 }
 
 /// Whether a response to `method` makes what is stored for its URL invalid (RFC 9111 section 4.4).

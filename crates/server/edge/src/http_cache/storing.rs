@@ -17,6 +17,26 @@ const OF_CONNECTION: &[&str] = &[
     "upgrade",
 ];
 
+/// Fields that no option of `Connection` removes, because caches decide by them (RFC 9110 section 7.6.1). In lower case.
+const OF_CACHES: &[&str] = &[
+    "age",
+    "cache-control",
+    "cdn-cache-control",
+    "date",
+    "expires",
+    "pragma",
+    "set-cookie",
+    "set-cookie2",
+    "surrogate-control",
+    "vary",
+];
+
+/// Whether a field of a response is for the viewer who made the request: a cookie, or the end of an authentication (RFC 7615).
+pub fn is_for_one_viewer(name: &str) -> bool {
+    let names = ["set-cookie", "set-cookie2", "authentication-info"];
+    names.iter().any(|one| name.eq_ignore_ascii_case(one))
+}
+
 /// Status codes that this cache understands, for `must-understand` (RFC 9111 section 5.2.2.3).
 fn is_understood(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451)
@@ -28,7 +48,8 @@ pub fn end_to_end(mut fields: Fields) -> Fields {
     let listed: Vec<String> = fields.elements("connection").map(str::to_ascii_lowercase).collect();
     fields.remove(|name| {
         let name = name.to_ascii_lowercase();
-        OF_CONNECTION.contains(&name.as_str()) || listed.contains(&name)
+        let is_listed = listed.contains(&name) && !OF_CACHES.contains(&name.as_str());
+        is_listed || OF_CONNECTION.contains(&name.as_str())
     });
     fields
 }
@@ -53,7 +74,7 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
     if said.has("no-store") && !said.has("must-understand") {
         return Err("Cache-Control: no-store");
     }
-    if said.has("private") && said.argument("private").is_none() {
+    if said.has_without_names("private") {
         return Err("Cache-Control: private");
     }
     if response.elements("vary").any(|name| name == "*") {
@@ -77,7 +98,8 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
     }
     // RFC 9111 section 7.3 leaves the choice. A cookie is one viewer's, unless the origin says that shared caches may keep it. A lifetime alone
     // says only that the viewer's own cache may.
-    if response.has("set-cookie") && !said.has("public") && !said.has("s-maxage") {
+    let sets_cookie = response.has("set-cookie") || response.has("set-cookie2");
+    if sets_cookie && !said.has("public") && !said.has("s-maxage") {
         return Err("it sets a cookie");
     }
     Ok(())
@@ -86,12 +108,16 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
 /// The fields to store. Those that `no-cache="..."` or `private="..."` name are left out: each use would need a revalidation.
 pub fn stored_fields(response: &Fields) -> Fields {
     let said = Directives::for_cdn(response);
-    let named = ["no-cache", "private"].iter().filter_map(|name| said.argument(name));
-    let named: Vec<String> = named
+    let named: Vec<String> = ["no-cache", "private"]
+        .iter()
+        .flat_map(|name| said.arguments(name))
         .flat_map(|list| list.split(','))
         .map(|name| name.trim().to_ascii_lowercase())
         .collect();
     let mut kept = end_to_end(response.clone());
-    kept.remove(|name| named.contains(&name.to_ascii_lowercase()));
+    kept.remove(|name| {
+        named.contains(&name.to_ascii_lowercase())
+            || name.eq_ignore_ascii_case("authentication-info")
+    });
     kept
 }

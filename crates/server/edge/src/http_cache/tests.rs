@@ -88,9 +88,25 @@ fn what_may_be_stored() {
         ("7.3", &[], 200, &[("Set-Cookie", "a=b")], false),
         ("7.3", &[], 200, &[("Set-Cookie", "a=b"), ("Cache-Control", "max-age=5")], false),
         ("7.3", &[], 200, &[("Set-Cookie", "a=b"), ("Cache-Control", "public")], true),
+        ("7.3", &[], 200, &[("Set-Cookie2", "a=b"), ("Cache-Control", "max-age=5")], false),
+        ("5.2.2.7", &[], 200, &[("Cache-Control", "private=\"a\", max-age=5, private")], false),
+        ("5.2.2.7", &[], 200, &[("Cache-Control", "private=\"\", max-age=5")], false),
+        ("5.2.2.7", &[], 200, &[("Cache-Control", "private =\"a\", max-age=5")], false),
+        ("misspelled", &[], 200, &[("Cache-Control", "private; max-age=5")], false),
+        ("misspelled", &[], 200, &[("Cache-Control", "max-age=5; No-Store")], false),
+        ("misspelled", &[], 200, &[("Cache-Control", "a=\"b, private, max-age=5")], false),
+        ("misspelled", &[], 200, &[("Cache-Control", "a=\"b; private, c\", max-age=5")], true),
+        (
+            "7.6.1",
+            &[],
+            200,
+            &[("Connection", "cache-control"), ("Cache-Control", "private")],
+            false,
+        ),
     ];
     for (section, request, status, response, expected) in table {
-        let allowed = may_store(&Fields::of(request), *status, &Fields::of(response));
+        let response = end_to_end(Fields::of(response));
+        let allowed = may_store(&Fields::of(request), *status, &response);
         assert_eq!(allowed.is_ok(), *expected, "section {section}: {response:?}: {allowed:?}");
     }
 }
@@ -103,8 +119,12 @@ fn which_fields_are_stored() {
         ("b", "2"),
         ("c", "3"),
         ("Transfer-Encoding", "chunked"),
-        ("Cache-Control", "no-cache=\"d\""),
+        ("Cache-Control", "no-cache=\"d\", private=\"e\", private=\"f, G\""),
         ("D", "4"),
+        ("E", "5"),
+        ("F", "6"),
+        ("g", "7"),
+        ("Authentication-Info", "nextnonce=\"x\""),
     ]);
     let stored = stored_fields(&response);
     let names: Vec<_> = stored.0.iter().map(|(name, _)| name.as_str()).collect();
@@ -142,6 +162,75 @@ fn a_304_updates_what_does_not_describe_the_body() {
     let expected = Fields::of(&[("ETag", "\"a\""), ("B", "1"), ("a", "2"), ("C", "3")]);
     assert_eq!(stored, expected);
     assert_eq!(validators(&stored), Fields::of(&[("If-None-Match", "\"a\"")]));
+}
+
+#[test]
+fn passwords_and_cookies_select_by_every_byte() {
+    for (name, one, other) in [
+        ("Cookie", "a=1,b", "a=1, b"),
+        ("Authorization", "Digest username=\"a,b\"", "Digest username=\"a, b\""),
+    ] {
+        let selecting = Selecting::of(&Fields::of(&[(name, one)]), &Fields::of(&[("Vary", name)]));
+        assert!(selecting.matches(&Fields::of(&[(name, one)])), "{name}");
+        assert!(!selecting.matches(&Fields::of(&[(name, other)])), "{name}");
+    }
+}
+
+#[test]
+fn what_confirms_a_stored_response_makes_nothing_of_one_viewer_everyones() {
+    let plain: &[(&str, &str)] = &[];
+    let signed = &[("Authorization", "Basic eA==")][..];
+    let with_cookie = &[("Cookie", "a=b")][..];
+    let fresh = ("Cache-Control", "max-age=5");
+    let long = "x".repeat(500);
+    // The stored response has Vary: Foo, and A: 1. These are the answer's lines, and those that are stored then, but for Vary.
+    let table: &[(&str, &[(&str, &str)], &[(&str, &str)], Option<&[(&str, &str)]>)] = &[
+        ("3.2", plain, &[("A", "2")], Some(&[fresh, ("A", "2")])),
+        ("7.3", plain, &[("Set-Cookie", "id=1")], Some(&[fresh, ("A", "1")])),
+        ("7.3", plain, &[("set-cookie2", "id=1")], Some(&[fresh, ("A", "1")])),
+        (
+            "7615",
+            signed,
+            &[("Authentication-Info", "x"), ("Cache-Control", "public")],
+            Some(&[("A", "1"), ("Cache-Control", "public")]),
+        ),
+        (
+            "5.2.2.7",
+            plain,
+            &[("Cache-Control", "max-age=5, private=\"b\""), ("B", "1")],
+            Some(&[("A", "1"), ("Cache-Control", "max-age=5, private=\"b\"")]),
+        ),
+        ("request", signed, &[("A", "2")], None),
+        ("request", with_cookie, &[("A", "2")], None),
+        ("request", &[("Cache-Control", "no-store")], &[("A", "2")], None),
+        ("size", plain, &[("A", &long)], None),
+    ];
+    let before = Fields::of(&[fresh, ("Vary", "Foo"), ("A", "1")]);
+    let of = |request: &[(&str, &str)], newer: &[(&str, &str)]| {
+        let request = Fields::of(request);
+        let selecting = Selecting::of(&request, &before);
+        renewal(&request, 200, (&before, &selecting), &Fields::of(newer), 500)
+    };
+    for (section, request, newer, expected) in table {
+        let made = match (of(request, newer), expected) {
+            (Renewal::Unchanged, None) => continue,
+            (Renewal::Renewed(mut made), Some(_)) => {
+                made.remove(|name| name == "Vary");
+                made
+            }
+            (other, _) => panic!("section {section}: {newer:?}: {other:?}"),
+        };
+        assert_eq!(Some(made), expected.map(Fields::of), "section {section}: {newer:?}");
+    }
+    for newer in [
+        ("Cache-Control", "private"),
+        ("Cache-Control", "no-store, max-age=5"),
+        ("Vary", "*"),
+        ("Vary", "Foo, Bar"),
+        ("Vary", "Bar"),
+    ] {
+        assert_eq!(of(plain, &[newer]), Renewal::Ended, "{newer:?}");
+    }
 }
 
 #[test]

@@ -6,12 +6,14 @@
 
 mod blocks;
 mod cache_space;
+mod epochs;
 mod record;
 mod responses;
 
 pub(crate) use blocks::Runs;
 pub(crate) use cache_space::CacheSpace;
-pub(crate) use responses::{Responses, StoredResponse};
+pub(crate) use epochs::Epoch;
+pub(crate) use responses::{Responses, StoredResponse, Use};
 
 use crate::contract::{BLOCK_BYTES, Trouble};
 use crate::policy::Terms;

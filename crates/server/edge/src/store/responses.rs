@@ -3,7 +3,8 @@
 //! Each path has a bounded number of variants. The bodies are files next to the objects and count against the size of the cache; the heads
 //! are in memory, bounded as well. They end with the process.
 
-use crate::http_cache::{Fields, Lifetime, Selecting};
+use super::epochs::{Epoch, Epochs};
+use crate::http_cache::{Fields, Lifetime, RequestDirectives, Selecting};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,9 +52,39 @@ impl StoredResponse {
         now.saturating_duration_since(self.at).saturating_sub(self.lifetime.fresh)
     }
 
+    /// Whether it may answer a request with these directives at `now`, without the origin or before it is asked.
+    pub(crate) fn use_for(&self, said: &RequestDirectives, now: Instant) -> Use {
+        let (fresh, stale) = (self.fresh_left(now), self.stale_for(now));
+        let is_young = said.max_age.is_none_or(|max| self.age(now) <= max);
+        if said.no_cache || !is_young || self.is_invalid {
+            return Use::AfterRevalidation;
+        }
+        if fresh > Duration::ZERO && said.min_fresh.is_none_or(|least| fresh >= least) {
+            return Use::Now;
+        }
+        if self.lifetime.may_be_stale && said.max_stale.is_some_and(|max| stale <= max) {
+            return Use::Now;
+        }
+        match said.min_fresh.is_none() && stale < self.lifetime.while_revalidating {
+            true => Use::WhileRevalidating,
+            false => Use::AfterRevalidation,
+        }
+    }
+
     fn head_bytes(&self) -> usize {
         self.path.len() + self.fields.bytes() + 256
     }
+}
+
+/// When a stored response may answer a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// At once.
+    Now,
+    /// At once, while it is being revalidated (RFC 5861 section 3).
+    WhileRevalidating,
+    /// Once the origin has confirmed it.
+    AfterRevalidation,
 }
 
 /// All stored responses.
@@ -62,6 +93,7 @@ pub(crate) struct Responses {
     by_path: HashMap<String, Vec<Arc<StoredResponse>>>,
     paths: HashMap<u64, String>,
     bytes: usize,
+    epochs: Epochs,
 }
 
 impl Responses {
@@ -81,8 +113,41 @@ impl Responses {
         self.by_path.get(path).into_iter().flatten().map(|one| one.number).collect()
     }
 
-    /// Adds a response in place of those that its request would have selected. Returns the numbers of those that it displaces.
-    pub(crate) fn put(&mut self, new: StoredResponse, request: &Fields) -> Vec<u64> {
+    /// The current epoch of `path`. Note it before the origin is asked.
+    pub(crate) fn epoch(&self, path: &str) -> Epoch {
+        self.epochs.of(path)
+    }
+
+    /// The current state of a response, if it is still stored.
+    pub(crate) fn current(&self, number: u64) -> Option<Arc<StoredResponse>> {
+        let variants = self.by_path.get(self.paths.get(&number)?)?;
+        variants.iter().find(|one| one.number == number).cloned()
+    }
+
+    /// Adds a response to `request`, which was sent in the epoch `asked`, in place of those that the request would have selected. Returns the
+    /// numbers of those whose files are to be removed: the displaced ones, or its own if that epoch has ended.
+    pub(crate) fn put(&mut self, new: StoredResponse, request: &Fields, asked: Epoch) -> Vec<u64> {
+        match self.epoch(&new.path) == asked {
+            true => self.insert(new, request),
+            false => vec![new.number],
+        }
+    }
+
+    /// Replaces a response by what the origin's confirmation has made of it. The origin was asked in the epoch `asked`. Changes nothing if
+    /// that has ended, or if the response is no longer stored. Returns the numbers of those whose files are to be removed.
+    pub(crate) fn renew(
+        &mut self,
+        new: StoredResponse,
+        request: &Fields,
+        asked: Epoch,
+    ) -> Vec<u64> {
+        match self.paths.contains_key(&new.number) && self.epoch(&new.path) == asked {
+            true => self.insert(new, request),
+            false => Vec::new(),
+        }
+    }
+
+    fn insert(&mut self, new: StoredResponse, request: &Fields) -> Vec<u64> {
         let variants = self.by_path.entry(new.path.clone()).or_default();
         let mut gone: Vec<_> =
             variants.extract_if(.., |one| one.selecting.matches(request)).collect();
@@ -129,13 +194,17 @@ impl Responses {
         true
     }
 
-    /// All responses at `path` have to be revalidated. Returns whether there were any.
-    pub(crate) fn invalidate(&mut self, path: &str) -> bool {
-        let Some(variants) = self.by_path.get_mut(path) else { return false };
-        for one in variants {
+    /// All responses at `path` have to be revalidated, and those that were requested before are not stored.
+    pub(crate) fn invalidate(&mut self, path: &str) {
+        self.epochs.end(path);
+        self.outdate(path);
+    }
+
+    /// All responses at `path` have to be revalidated.
+    pub(crate) fn outdate(&mut self, path: &str) {
+        for one in self.by_path.get_mut(path).into_iter().flatten() {
             *one = Arc::new(StoredResponse { is_invalid: true, ..(**one).clone() });
         }
-        true
     }
 }
 
@@ -168,7 +237,8 @@ mod tests {
         let mut responses = Responses::default();
         let mut put = |number, language: &str| {
             let (new, request) = response(number, language);
-            responses.put(new, &request)
+            let asked = responses.epoch("/a");
+            responses.put(new, &request, asked)
         };
         assert!(put(1, "en").is_empty() && put(2, "de").is_empty());
         assert_eq!(put(3, "en"), [1], "a newer one of the same variant");
@@ -184,5 +254,25 @@ mod tests {
         let numbers: Vec<u64> = responses.paths.keys().copied().collect();
         assert!(numbers.into_iter().all(|number| responses.remove(number)));
         assert!(!responses.has("/a") && responses.bytes == 0 && !responses.remove(3));
+    }
+    #[test]
+    fn a_response_that_was_requested_before_an_invalidation_is_not_stored_after_it() {
+        let mut responses = Responses::default();
+        let before = responses.epoch("/a");
+        let (new, request) = response(1, "en");
+        assert!(responses.put(new.clone(), &request, before).is_empty());
+        responses.invalidate("/a");
+        assert!(responses.current(1).unwrap().is_invalid);
+        let (late, _) = response(2, "en");
+        assert_eq!(responses.put(late.clone(), &request, before), [2], "its file goes");
+        assert!(responses.renew(new.clone(), &request, before).is_empty());
+        assert!(responses.current(1).unwrap().is_invalid, "a late confirmation changes nothing");
+        assert!(responses.renew(new.clone(), &request, responses.epoch("/a")).is_empty());
+        assert!(!responses.current(1).unwrap().is_invalid);
+        assert_eq!(responses.put(late, &request, responses.epoch("/a")), [1]);
+        assert!(responses.renew(new, &request, responses.epoch("/a")).is_empty());
+        assert!(responses.current(1).is_none(), "its file is gone");
+        responses.outdate("/a");
+        assert!(responses.current(2).unwrap().is_invalid);
     }
 }

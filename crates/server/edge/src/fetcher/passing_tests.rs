@@ -1,0 +1,291 @@
+//! Drawn pairs of requests: no viewer gets what an origin made for another one.
+//!
+//! The rules are those of the helper, in virtual time, with an origin that draws what it says of caching. The judge has its own, plainer copy of
+//! the RFC: for each answer it knows which request the origin made it for, and every field carries the number of the answer that it came with.
+
+use super::*;
+use crate::fetcher::receiving::stored;
+use crate::http_cache::may_store;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// The pairs: each draws a request, and another one for the same path.
+const PAIRS: usize = 100_000;
+
+/// The most requests that the origin is working on.
+const FLIGHTS_MAX: usize = 4;
+
+const CACHE_CONTROLS: [&str; 16] = [
+    "max-age=2",
+    "max-age=60",
+    "public, max-age=60",
+    "s-maxage=60",
+    "must-revalidate, max-age=60",
+    "max-age=60, stale-while-revalidate=60",
+    "no-cache",
+    "public, no-cache",
+    "private",
+    "private, max-age=60",
+    "max-age=60; private",
+    "no-store",
+    "max-age=60, no-store",
+    "max-age=60, private=\"X-Mine\"",
+    "public, max-age=60, no-cache=\"x-mine\"",
+    "public, max-age=60, private=\"a\", private=\"X-Mine\"",
+];
+
+const VARIES: [Option<&str>; 8] = [
+    None,
+    None,
+    None,
+    Some("X-Who"),
+    Some("Cookie"),
+    Some("Accept-Encoding, x-who"),
+    Some("Authorization, Cookie"),
+    Some("*"),
+];
+
+/// One request, and what the origin answered to it.
+#[derive(Clone)]
+struct Record {
+    path: String,
+    request: Fields,
+    /// When the origin got it: the number of requests before it.
+    asked: usize,
+    cache_control: &'static str,
+    vary: Option<&'static str>,
+}
+
+impl Record {
+    fn says(&self, wanted: &str) -> bool {
+        let names = self.cache_control.split([',', ';']).map(str::trim);
+        names.into_iter().any(|one| one == wanted || one.starts_with(&format!("{wanted}=")))
+    }
+
+    /// Whether the answer to this request may reach the viewer of `other`.
+    fn is_for(&self, other: &Self) -> Result<(), &'static str> {
+        let is_private = self.cache_control.split([',', ';']).any(|one| one.trim() == "private");
+        let for_all = self.says("public") || self.says("s-maxage");
+        let differs = |name: &str| self.request.first(name) != other.request.first(name);
+        let mut varies = self.vary.into_iter().flat_map(|vary| vary.split(", "));
+        if self.path != other.path {
+            Err("another URL")
+        } else if is_private || self.says("no-store") || says_no_store(&self.request) {
+            Err("it must not be stored")
+        } else if self.request.has("authorization") && !for_all && !self.says("must-revalidate") {
+            Err("its request had a password")
+        } else if self.request.has("cookie") && !for_all {
+            Err("its request had a cookie")
+        } else if varies.any(|name| name == "*" || name != "Accept-Encoding" && differs(name)) {
+            Err("it is another variant")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn says_no_store(request: &Fields) -> bool {
+    request.first("cache-control") == Some("no-store")
+}
+
+/// A request that the origin is working on.
+struct Flight {
+    number: usize,
+    is_head: bool,
+    known: Option<Arc<StoredResponse>>,
+    asked: Epoch,
+}
+
+struct Model {
+    draws: fastrand::Rng,
+    responses: Responses,
+    start: Now,
+    passed: Duration,
+    records: Vec<Record>,
+    flights: Vec<Flight>,
+    /// The requests before the latest change of each path.
+    changed: HashMap<String, usize>,
+    /// Which record each stored response came with.
+    made: HashMap<u64, usize>,
+    counts: [usize; 5],
+}
+
+const SHARED: usize = 0;
+const CONFIRMED: usize = 1;
+const WITH_COOKIE: usize = 2;
+const LATE: usize = 3;
+const UPDATED_BY_HEAD: usize = 4;
+
+impl Model {
+    fn new(seed: u64) -> Self {
+        Self {
+            draws: fastrand::Rng::with_seed(seed),
+            responses: Responses::default(),
+            start: Now { at: std::time::Instant::now(), unix_seconds: 1_700_000_000 },
+            passed: Duration::ZERO,
+            records: Vec::new(),
+            flights: Vec::new(),
+            changed: HashMap::new(),
+            made: HashMap::new(),
+            counts: [0; 5],
+        }
+    }
+
+    fn now(&self) -> Now {
+        let unix_seconds = self.start.unix_seconds + self.passed.as_secs();
+        Now { at: self.start.at + self.passed, unix_seconds }
+    }
+
+    fn drawn_request(&mut self) -> Fields {
+        let mut request = Fields::default();
+        for (name, values) in [
+            ("Cookie", ["id=a", "id=b"]),
+            ("Authorization", ["Basic YQ==", "Basic Yg=="]),
+            ("X-Who", ["a", "b"]),
+        ] {
+            if self.draws.u8(..4) == 0 {
+                request.push(name, *self.draws.choice(&values).unwrap());
+            }
+        }
+        match self.draws.u8(..20) {
+            0 => request.push("Cache-Control", "no-store"),
+            1 => request.push("Cache-Control", "no-cache"),
+            2 => request.push("Cache-Control", "max-stale=30"),
+            _ => {}
+        }
+        request
+    }
+
+    /// A viewer's request: answered with what is stored, or sent to the origin.
+    fn ask(&mut self, path: &str) {
+        let request = self.drawn_request();
+        let vary = *self.draws.choice(&VARIES).unwrap();
+        let cache_control = *self.draws.choice(&CACHE_CONTROLS).unwrap();
+        let asked = self.records.len();
+        let record = Record { path: path.into(), request, asked, cache_control, vary };
+        self.records.push(record.clone());
+        let known = self.responses.find(path, &record.request);
+        let said = RequestDirectives::of(&record.request);
+        let usable = known.as_ref().map(|known| known.use_for(&said, self.now().at));
+        if let (Some(known), Some(Use::Now | Use::WhileRevalidating)) = (&known, usable) {
+            self.judge(known.number, &known.fields, asked);
+            if usable == Some(Use::Now) {
+                return;
+            }
+        }
+        let is_head = self.draws.u8(..10) == 0;
+        let asked_in = self.responses.epoch(path);
+        self.flights.push(Flight { number: asked, is_head, known, asked: asked_in });
+    }
+
+    /// The origin's answer to one of the requests that it is working on.
+    fn answer(&mut self) {
+        let Flight { number, is_head, known, asked } =
+            self.flights.swap_remove(self.draws.usize(..self.flights.len()));
+        let record = self.records[number].clone();
+        let mut fields = Fields::of(&[("Cache-Control", record.cache_control), ("ETag", "\"v1\"")]);
+        if let Some(vary) = record.vary {
+            fields.push("Vary", vary);
+        }
+        let sets_cookie = self.draws.u8(..3) == 0;
+        if sets_cookie {
+            fields.push("Set-Cookie", format!("id-{number}"));
+        }
+        fields.push("X-Mine", format!("mine-{number}"));
+        fields.push("X-All", format!("all-{number}"));
+        let is_late = self.changed.get(&record.path).is_some_and(|at| *at > number);
+        self.counts[LATE] += usize::from(is_late);
+        let Some(known) = known else {
+            if !is_head && may_store(&record.request, 200, &fields).is_ok() {
+                let new = 1 << 63 | number as u64;
+                let now = self.now();
+                let new = stored((&record.path, new), (200, &fields), &record.request, now);
+                self.made.insert(new.number, number);
+                self.responses.put(new, &record.request, asked);
+            }
+            return;
+        };
+        self.counts[CONFIRMED] += 1;
+        self.counts[WITH_COOKIE] += usize::from(sets_cookie);
+        self.counts[UPDATED_BY_HEAD] += usize::from(is_head);
+        let was = (&known.fields, &known.selecting);
+        match renewal(&record.request, known.status, was, &fields, FIELDS_BYTES_MAX) {
+            Renewal::Renewed(kept) => {
+                let renewed = confirmed(&known, kept, &fields, self.now());
+                self.responses.renew(renewed, &record.request, asked);
+            }
+            Renewal::Unchanged => {}
+            Renewal::Ended => drop(self.responses.remove(known.number)),
+        }
+    }
+
+    /// Judges a stored response that is used for the request `number`.
+    fn judge(&mut self, stored: u64, fields: &Fields, number: usize) {
+        let viewer = self.records[number].clone();
+        let made = self.made[&stored];
+        let came_with = |name: &str| {
+            let numbers = fields.all(name).map(|value| {
+                value.rsplit('-').next().and_then(|number| number.parse().ok()).expect("a number")
+            });
+            numbers.collect::<Vec<usize>>()
+        };
+        let confirmed_by = came_with("X-All")[0];
+        let refuse = |record: usize, why: &str| {
+            let other = &self.records[record];
+            panic!(
+                "request {number} {:?} got the answer {record} to {:?} ({} {:?}): {why}; {fields:?}",
+                viewer.request, other.request, other.cache_control, other.vary
+            )
+        };
+        for record in [made, confirmed_by] {
+            self.records[record].is_for(&viewer).unwrap_or_else(|why| refuse(record, why));
+        }
+        for record in came_with("Set-Cookie") {
+            let for_all =
+                self.records[record].says("public") || self.records[record].says("s-maxage");
+            if record != made || !for_all {
+                refuse(record, "it sets a cookie for another viewer");
+            }
+        }
+        for record in came_with("X-Mine") {
+            if self.records[record].cache_control.to_ascii_lowercase().contains("\"x-mine\"") {
+                refuse(record, "the field is named as one viewer's");
+            }
+        }
+        if self.changed.get(&viewer.path).is_some_and(|at| *at > self.records[confirmed_by].asked) {
+            refuse(confirmed_by, "it is older than a change");
+        }
+        self.counts[SHARED] += 1;
+    }
+
+    /// A request changes what is at `path`.
+    fn change(&mut self, path: &str) {
+        self.responses.invalidate(path);
+        self.changed.insert(path.into(), self.records.len());
+    }
+}
+
+/// `FULLBORE_SEED` repeats a run.
+#[test]
+fn of_drawn_pairs_of_requests_none_gets_what_was_made_for_the_other() {
+    let seed = std::env::var("FULLBORE_SEED").ok();
+    let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
+    eprintln!("FULLBORE_SEED={seed}");
+    let mut model = Model::new(seed);
+    for _ in 0..PAIRS {
+        let path = format!("/film{}?q={}", model.draws.u8(..8), model.draws.u8(..3));
+        for _ in 0..2 {
+            model.ask(&path);
+            while model.flights.len() > model.draws.usize(..FLIGHTS_MAX) {
+                model.answer();
+            }
+        }
+        if model.draws.u8(..50) == 0 {
+            model.change(&path);
+        }
+        model.passed += Duration::from_millis(model.draws.u64(..200));
+    }
+    eprintln!("shared, confirmed, with a cookie, late, by HEAD: {:?}", model.counts);
+    let least = [20_000, 10_000, 3_000, 500, 1_000];
+    assert!(model.counts.iter().zip(least).all(|(count, least)| *count >= least));
+}
