@@ -132,7 +132,8 @@ pub struct Request {
     /// The framing of the body after the head; at most [`RequestLimits::body_drain_bytes_max`] if its length is known.
     pub body: BodyFraming,
     text: Box<[u8]>,
-    head_bytes: usize,
+    /// Like a span's ends, in 32 bits: idle sessions keep room for a request.
+    head_bytes: u32,
     target: Span,
     query: Span,
     fields: Fields,
@@ -142,6 +143,11 @@ impl Request {
     /// The request-target as sent, for the access log. May contain non-ASCII bytes, never controls or spaces.
     pub fn target(&self) -> &[u8] {
         self.target.slice(&self.text).unwrap_or_default()
+    }
+
+    /// The length of the head in bytes.
+    pub fn head_bytes(&self) -> usize {
+        self.head_bytes as usize
     }
 
     /// The target's path and query as sent, without the scheme and host of absolute form: `http://host` has none. `None` for `OPTIONS *`.
@@ -166,7 +172,7 @@ impl Request {
         let mut lines = [httparse::EMPTY_HEADER; RequestLimits::HEADERS_CEILING];
         let mut raw = httparse::Request::new(&mut lines);
         // The head was parsed before with the same parser, so it is parsed again without a fault.
-        if raw.parse(&self.text[..self.head_bytes]).is_ok() {
+        if raw.parse(&self.text[..self.head_bytes()]).is_ok() {
             raw.headers.iter().for_each(|line| each(line.name, line.value));
         }
     }
@@ -329,7 +335,7 @@ fn build(
         target: Span::of(target_text.as_bytes(), head),
         query: query.map_or(Span::default(), |query| Span::of(query.as_bytes(), head)),
         fields,
-        head_bytes: head.len(),
+        head_bytes: head.len() as u32,
         text: text.into_boxed_slice(),
     })
 }

@@ -12,7 +12,8 @@ use delivery::in_memory::Held;
 use delivery::{Channel, End, Outgoing};
 use disk::{File, OpenError, ReadError};
 use fullbore_http::{
-    Entity, Field, LibraryPath, Part, Refusal, RefusedRequest, Request, Resource, Response,
+    BodyFraming, Entity, Field, LibraryPath, Part, Refusal, RefusedRequest, Request, Resource,
+    Response,
 };
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -30,13 +31,13 @@ impl Session {
     /// before.
     pub(super) async fn answer(
         &mut self,
-        (request, body): (&Request, &[u8]),
+        request: &Request,
         opened: Option<Opened>,
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
         let viewer = (self.peer.ip(), &self.channel);
-        let asked = (request, body);
+        let asked = (request, body_sent_on(&worker, request, &self.input));
         let (response, file) = prepare(&worker, asked, opened, viewer, &mut self.verified).await;
         self.deliver(&worker, response, file, Some(request), started).await
     }
@@ -117,6 +118,16 @@ impl Session {
         {
             experience.note_delivery(request, self.peer.ip(), bytes, since_1970());
         }
+    }
+}
+
+/// The body of a request that is sent on to an edge's origin, from the beginning of the input; empty for other requests.
+fn body_sent_on<'i>(worker: &Worker, request: &Request, input: &'i [u8]) -> &'i [u8] {
+    match request.body {
+        BodyFraming::Length(bytes) if worker.libraries.sends_on(request) => {
+            input.get(..bytes as usize).unwrap_or_default()
+        }
+        _ => &[],
     }
 }
 

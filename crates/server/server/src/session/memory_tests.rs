@@ -11,7 +11,7 @@ fn future_bytes<A, B, C, D, E, F: Future>(_make: impl Fn(A, B, C, D, E) -> F) ->
 
 /// Bytes of the future of a response.
 fn response_bytes<'a, F: Future>(
-    _make: impl Fn(&'a mut Session, (&'a Request, &'a [u8]), Option<answer::Opened>, Instant) -> F,
+    _make: impl Fn(&'a mut Session, &'a Request, Option<answer::Opened>, Instant) -> F,
 ) -> usize {
     size_of::<F>()
 }

@@ -283,18 +283,14 @@ impl Session {
                 // The response announces it, as if the viewer had asked for it.
                 request.keep_alive = false;
             }
-            let mut body = Vec::new();
             if self.worker.libraries.sends_on(&request) {
-                match Box::pin(self.take_body(&mut request)).await? {
-                    Ok(taken) => body = taken,
-                    Err(refusal) => {
-                        self.refuse(refusal).await?;
-                        return Ok(Pause::End(End::Answered));
-                    }
+                if let Err(refusal) = Box::pin(self.await_body(&request)).await? {
+                    self.refuse(refusal).await?;
+                    return Ok(Pause::End(End::Answered));
                 }
             }
             // Boxed, so that an idle viewer does not pay for the state of a response.
-            if !Box::pin(self.answer((&request, &body), opened, asked_at)).await? {
+            if !Box::pin(self.answer(&request, opened, asked_at)).await? {
                 return Ok(Pause::End(End::Answered));
             }
             if let Err(refusal) = Box::pin(self.skip_body(&request)).await? {
@@ -344,27 +340,24 @@ impl Session {
         }
     }
 
-    /// The body of a request that is sent on to an edge's origin. Only bodies of known length are taken, and small ones.
-    async fn take_body(&mut self, request: &mut Request) -> Result<Result<Vec<u8>, Refusal>, End> {
+    /// Waits until the body of a request that is sent on to an edge's origin is in the input, where it stays until the request has been answered, so that
+    /// no viewer pays for a copy. Only bodies of known length are taken, and small ones.
+    async fn await_body(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
         let bytes = match request.body {
-            BodyFraming::None => return Ok(Ok(Vec::new())),
-            BodyFraming::Length(bytes) => bytes,
+            BodyFraming::None => return Ok(Ok(())),
+            // A longer one was refused with its head.
+            BodyFraming::Length(bytes) => bytes as usize,
             BodyFraming::Chunked => return Ok(Err(Reject::BodyTooLarge.into())),
         };
         let worker = Rc::clone(&self.worker);
         let deadline = Instant::now() + worker.answering.timeouts.head;
-        // A longer one was refused with its head.
-        let bytes = bytes.min(worker.answering.limits.body_drain_bytes_max) as usize;
         while self.input.len() < bytes {
             match timeout_at(deadline, self.channel.receive(&mut self.input)).await {
                 Ok(received) => received?,
                 Err(_) => return Ok(Err(Refusal::RequestTimeout)),
             }
         }
-        let body = self.input[..bytes].to_vec();
-        self.consume(bytes);
-        request.body = BodyFraming::None;
-        Ok(Ok(body))
+        Ok(Ok(()))
     }
 
     /// Skips a body that came with the request.
