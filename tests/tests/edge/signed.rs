@@ -2,8 +2,8 @@
 
 use crate::MIB;
 use crate::origin::Origin;
-use fullbore_tests::{Launch, Plain, program, tool};
-use std::path::Path;
+use fullbore_tests::{Launch, Plain, Server, program, tool};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::tempdir;
 
@@ -14,13 +14,9 @@ fn sign(key: &Path, words: &str) -> String {
     ran.text().trim_end().to_owned()
 }
 
-#[test]
-fn tokens_are_checked_first_and_are_no_part_of_the_cache() {
-    let (origin, folder) = (Origin::start(), tempdir().unwrap());
-    let lines = "Cache-Control: max-age=3600\r\n";
-    let film = origin.put("/films/a.mp4", 1, MIB + 1, lines);
-    origin.put("/films/b.mp4", 2, 1000, lines);
-    let key = folder.path().join("url.key");
+/// An edge that needs a token for every path, its key, and its origin.
+fn signing_edge(origin: &Origin, folder: &Path) -> (Server, PathBuf) {
+    let key = folder.join("url.key");
     let ran = tool::run(Command::new(program()).args(["sign", "--new-key"]).arg(&key));
     assert!(ran.success, "{}", ran.stderr);
     let server = Launch::bare()
@@ -28,8 +24,18 @@ fn tokens_are_checked_first_and_are_no_part_of_the_cache() {
         .arguments("--tls off --workers 1 --origin")
         .argument(origin.url())
         .arguments("--cache")
-        .argument(folder.path().join("cache"))
+        .argument(folder.join("cache"))
         .start();
+    (server, key)
+}
+
+#[test]
+fn tokens_are_checked_first_and_are_no_part_of_the_cache() {
+    let (origin, folder) = (Origin::start(), tempdir().unwrap());
+    let lines = "Cache-Control: max-age=3600\r\n";
+    let film = origin.put("/films/a.mp4", 1, MIB + 1, lines);
+    origin.put("/films/b.mp4", 2, 1000, lines);
+    let (server, key) = signing_edge(&origin, folder.path());
     let mut viewer = Plain::connect(server.address);
     let signed = sign(&key, "films/a.mp4 --expires 1h");
     assert_eq!(viewer.fetch("/films/a.mp4").status, 403);
@@ -58,4 +64,27 @@ fn tokens_are_checked_first_and_are_no_part_of_the_cache() {
         assert!(!seen.head.contains("token") && !seen.head.contains("/t/"), "{}", seen.head);
     }
     assert_eq!(viewer.fetch("/films/a.mp4").status, 403, "cached, and still only with a token");
+}
+
+/// A page's address is in the requests that it makes, and may be an argument of another page.
+#[test]
+fn tokens_reach_the_origin_in_no_header_and_no_argument() {
+    let (origin, folder) = (Origin::start(), tempdir().unwrap());
+    let page = origin.put("/films/page.html", 1, 1000, "Cache-Control: no-store\r\n");
+    let (server, key) = signing_edge(&origin, folder.path());
+    let signed = sign(&key, "films/page.html --expires 1h");
+    let signature = signed.split('.').nth(1).unwrap();
+    assert!(signature.len() >= 64, "{signed}");
+    origin.put(&format!("/films/page.html?page={}", signed.replace(signature, "-")), 1, 1000, "");
+    for (target, lines) in [
+        (signed.clone(), format!("Referer: https://edge.example{signed}\r\nX-Page: {signed}\r\n")),
+        (format!("{signed}?page={signed}"), "Referer: https://other.example/\r\n".to_owned()),
+    ] {
+        let answer = Plain::connect(server.address).fetch_with(&target, &lines);
+        assert!(answer.status == 200 && answer.body == *page, "{target}: {}", answer.head);
+    }
+    let seen = origin.seen();
+    assert!(seen.iter().all(|seen| !seen.head.contains(signature)), "{seen:?}");
+    let has = |text: &str| seen.iter().any(|seen| seen.head.to_ascii_lowercase().contains(text));
+    assert!(has("referer: https://edge.example/t/") && has("referer: https://other.example/"));
 }

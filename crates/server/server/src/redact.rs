@@ -27,8 +27,8 @@ pub fn text(text: &[u8]) -> String {
     String::from_utf8_lossy(&without_signatures(text)).into_owned()
 }
 
-/// Only the signatures are replaced: the rest of a token helps to see what went wrong.
-fn without_signatures(text: &[u8]) -> Cow<'_, [u8]> {
+/// The same bytes with `-` for each token's signature. The rest of a token stays: it helps to see what went wrong.
+pub fn without_signatures(text: &[u8]) -> Cow<'_, [u8]> {
     let (mut redacted, mut done_to) = (Vec::new(), 0);
     for signature in token::signatures(text) {
         redacted.extend_from_slice(&text[done_to..signature.start]);
@@ -40,6 +40,18 @@ fn without_signatures(text: &[u8]) -> Cow<'_, [u8]> {
     }
     redacted.extend_from_slice(&text[done_to..]);
     Cow::Owned(redacted)
+}
+
+/// Any text with `...` for each query, up to the next space. An origin may have addresses that grant access by their query.
+pub fn queries(text: &str) -> String {
+    let words = text.split(' ').map(|word| match word.split_once('?') {
+        Some((path, query)) if path.contains('/') && !query.is_empty() => {
+            let end = if query.ends_with(':') { ":" } else { "" };
+            Cow::Owned(format!("{path}?...{end}"))
+        }
+        _ => Cow::Borrowed(word),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn redact_argument(pair: &[u8]) -> Cow<'_, str> {
@@ -93,6 +105,13 @@ mod tests {
         let expected = agent.replace("TOKEN", &redacted);
         assert_eq!(text(agent.replace("TOKEN", &whole).as_bytes()), expected);
         assert_eq!(text(b"\xff?token=x"), "\u{fffd}?token=x");
+    }
+
+    #[test]
+    fn queries_are_left_out_of_sentences() {
+        let said = "/a?Signature=x:y&b=?: the origin said 403 of http://h/b?c (why?)";
+        assert_eq!(queries(said), "/a?...: the origin said 403 of http://h/b?... (why?)");
+        assert_eq!(queries("the cache is full: is it? yes"), "the cache is full: is it? yes");
     }
 
     #[test]

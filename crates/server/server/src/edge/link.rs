@@ -387,8 +387,9 @@ impl EdgeLink {
         let mut told = self.told.lock().expect("no holder of this lock can panic");
         if told.is_none_or(|last| last.elapsed() >= TOLD_EVERY) {
             *told = Some(Instant::now());
-            // If the origin checks tokens and this server does not, the path still has its token.
-            eprintln!("fullbore: {}", ingest::shown(&redact::text(what.as_bytes())));
+            // If the origin checks tokens and this server does not, the path still has its token, or its query has a signature.
+            let what = redact::queries(&redact::text(what.as_bytes()));
+            eprintln!("fullbore: {}", ingest::shown(&what));
         }
     }
 

@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
 /// and not by a response that breaks off.
 pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
     let Asked { worker, edge, request, path, body, .. } = asked;
-    let key = key_of(request, path);
+    let key = key_of(worker, request, path);
     let to_forward = || forwarded_request(worker, request, body);
     let forwarded = edge.forwarded(&to_forward);
     let mut tries = 1;

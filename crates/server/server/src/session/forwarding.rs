@@ -1,17 +1,20 @@
 //! What of a viewer's request travels to the origin, and what of its query.
 
 use crate::edge::QUERY;
+use crate::redact;
 use crate::worker::Worker;
 use edge::contract::ForwardedRequest;
 use edge::http_cache::{end_to_end, latin1_of};
 use fullbore_http::Request;
+use std::borrow::Cow;
 
 /// Fields of which the helper makes its own, or which are for this server. In lower case.
 const OWN: [&str; 5] = ["host", "content-length", "expect", "fullbore-copy", "accept-encoding"];
 
-/// Parameters of a query that are for this server: a token, and a player's report (CTA-5004). Each viewer has others, so they would make one
-/// film many.
-const OF_SERVER: [&[u8]; 2] = [b"token", b"CMCD"];
+/// Parameters of a query that are for this server: a player's report (CTA-5004), and a token. Each viewer has others, so they would make one film
+/// many.
+const REPORT: &[u8] = b"CMCD";
+const TOKEN: &[u8] = b"token";
 
 /// Whether a request tells the origin who its viewer is: by a password, or by a cookie if cookies travel.
 pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
@@ -25,20 +28,27 @@ pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
 }
 
 /// The key of a response: the decoded path, and the query without what is for this server.
-pub(super) fn key_of(request: &Request, path: &[u8]) -> Vec<u8> {
+pub(super) fn key_of(worker: &Worker, request: &Request, path: &[u8]) -> Vec<u8> {
     let mut key = path.to_vec();
     let query = request.query().unwrap_or_default();
-    let is_own = |parameter: &&[u8]| {
-        let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
-        OF_SERVER.iter().any(|own| name == *own)
-    };
-    let kept = query.split(|byte| *byte == b'&').filter(|parameter| !is_own(parameter));
-    let kept = kept.filter(|parameter| !parameter.is_empty()).collect::<Vec<_>>().join(&b'&');
+    let kept = query_sent_on(query, worker.libraries.gate.is_some());
     if !kept.is_empty() {
         key.push(QUERY);
         key.extend_from_slice(&kept);
     }
     key
+}
+
+/// A query as the origin gets it. If this server checks tokens, they end here, also those within other parameters, such as the address of a
+/// playlist. Otherwise they may be the origin's own.
+fn query_sent_on(query: &[u8], checks_tokens: bool) -> Vec<u8> {
+    let is_own = |parameter: &&[u8]| {
+        let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
+        name == REPORT || checks_tokens && name == TOKEN
+    };
+    let kept = query.split(|byte| *byte == b'&').filter(|parameter| !is_own(parameter));
+    let kept = kept.filter(|parameter| !parameter.is_empty()).collect::<Vec<_>>().join(&b'&');
+    if checks_tokens { redact::without_signatures(&kept).into_owned() } else { kept }
 }
 
 /// The request as it is sent on.
@@ -48,6 +58,7 @@ pub(super) fn forwarded_request(
     body: &[u8],
 ) -> ForwardedRequest {
     let sends_cookies = worker.libraries.sends_cookies;
+    let checks_tokens = worker.libraries.gate.is_some();
     let is_read = request.method.reads();
     let mut sent = ForwardedRequest { method: request.method_token().into(), ..Default::default() };
     request.each_line(|name, value| {
@@ -55,10 +66,35 @@ pub(super) fn forwarded_request(
         let is_left_out = OWN.contains(&lower.as_str()) && (is_read || lower != "accept-encoding")
             || lower.starts_with("cmcd-")
             || lower == "cookie" && !sends_cookies;
-        if !is_left_out {
-            sent.fields.push(name, latin1_of(value));
+        if is_left_out {
+            return;
         }
+        // A page's requests name its address in `Referer`, and its token with it. With the signature, the origin, or a reader of its log, could get
+        // the films.
+        let value = match checks_tokens {
+            true => redact::without_signatures(value),
+            false => Cow::Borrowed(value),
+        };
+        sent.fields.push(name, latin1_of(&value));
     });
     sent.fields = end_to_end(sent.fields);
     sent.with_body(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_sent_on_without_what_is_for_this_server() {
+        let token = |signature: &str| format!("1790000000.{signature}.k1.2");
+        let (whole, redacted) = (token(&"0a".repeat(32)), token("-"));
+        let query = format!("CMCD=br%3D1&a=1&token={whole}&page=/t/{whole}/films&&b");
+        let sent = |checks_tokens| {
+            String::from_utf8(query_sent_on(query.as_bytes(), checks_tokens)).unwrap()
+        };
+        assert_eq!(sent(true), format!("a=1&page=/t/{redacted}/films&b"));
+        let whole = format!("a=1&token={whole}&page=/t/{whole}/films&b");
+        assert_eq!(sent(false), whole, "the origin may check its own");
+    }
 }
