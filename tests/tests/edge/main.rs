@@ -14,6 +14,7 @@ mod lost_helpers;
 mod one_viewer;
 mod origin;
 mod passing;
+mod passing_faults;
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 mod s3_server;

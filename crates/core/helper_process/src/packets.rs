@@ -5,6 +5,7 @@ use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    sockopt,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,27 +13,50 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Larger than any message: a request's head has at most 16 KiB, its path three times 8 KiB when encoded, its body 64 KiB and a third more.
-const PACKET_BYTES_MAX: usize = 192 << 10;
+/// The largest message. With its default limits, a request takes up to 150 KiB: its head has at most 16 KiB, its path three times 8 KiB when
+/// encoded, its body 64 KiB and a third more. A sender has to bound what it takes from strangers.
+pub const PACKET_BYTES_MAX: usize = 192 << 10;
 
 /// Creates a socket pair.
 ///
 /// # Errors
 /// If no descriptor is left.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+    let (one, other) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    for socket in [&one, &other] {
+        // The kernel refuses messages that are larger than the buffer, and net.core.wmem_default may be smaller than one. It doubles this number,
+        // and lowers it to wmem_max. If that is too small as well, large messages are refused one by one.
+        let _ = sockopt::set_socket_send_buffer_size(socket, PACKET_BYTES_MAX);
+    }
+    Ok((one, other))
+}
+
+/// Whether [`send`] failed because the message is too large.
+pub fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())
+}
+
+/// Whether [`send`] failed because the other end is gone. After any other error, only that message is lost.
+pub fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | NotConnected)
 }
 
 /// Sends a message, with `descriptor` if given. Blocks until the socket has room.
 ///
 /// # Errors
-/// If the other end is gone.
+/// If the other end is gone ([`is_gone`]), or this message cannot be sent, for example because it is larger than
+/// [`PACKET_BYTES_MAX`] ([`is_too_large`]).
 pub fn send(
     socket: impl AsFd,
     message: &impl Serialize,
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
     let bytes = serde_json::to_vec(message).map_err(io::Error::other)?;
+    if bytes.len() > PACKET_BYTES_MAX {
+        return Err(rustix::io::Errno::MSGSIZE.into());
+    }
     let descriptors: Vec<_> = descriptor.into_iter().collect();
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -102,5 +126,19 @@ mod tests {
         std::fs::File::from(some.unwrap()).read_to_string(&mut text).unwrap();
         assert_eq!(text, "bytes");
         assert!(receive::<(Vec<u64>, String)>(&other, &mut buffer).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_is_refused_and_the_next_one_arrives() {
+        let (one, other) = pair().unwrap();
+        // With its quotes.
+        let text = |bytes: usize| "x".repeat(bytes - 2);
+        let error = send(&one, &text(PACKET_BYTES_MAX + 1), None).unwrap_err();
+        assert!(is_too_large(&error) && !is_gone(&error));
+        send(&one, &text(PACKET_BYTES_MAX), None).unwrap();
+        let (longest, _) = receive::<String>(&other, &mut Vec::new()).unwrap().unwrap();
+        assert_eq!(longest, text(PACKET_BYTES_MAX));
+        drop(other);
+        assert!(is_gone(&send(&one, &1, None).unwrap_err()));
     }
 }

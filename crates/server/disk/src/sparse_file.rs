@@ -114,6 +114,11 @@ impl PresentBlocks {
         self.ended.store(1 + u64::from(why), Release);
     }
 
+    /// Why no more blocks will come, if so.
+    pub fn ended(&self) -> Option<u8> {
+        self.ended.load(Acquire).checked_sub(1).map(|why| why as u8)
+    }
+
     /// Forgets which blocks were requested, because the fetcher has forgotten it too.
     pub fn forget_asked(&self) {
         self.asked.iter().for_each(|word| word.store(0, Relaxed));
@@ -144,8 +149,8 @@ impl PresentBlocks {
 
     /// Why a block of `range` did not come, if that was reported after `since`, or if no more blocks will come.
     fn failure(&self, range: &Range<u64>, since: Instant) -> Option<u8> {
-        if let Some(why) = self.ended.load(Acquire).checked_sub(1) {
-            return Some(why as u8);
+        if let Some(why) = self.ended() {
+            return Some(why);
         }
         let failed = self.failed();
         let mut failures = failed.range(blocks(range));

@@ -4,6 +4,7 @@
 //! from 0.
 
 use crate::http_cache::Fields;
+use helper_process::packets::PACKET_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
 /// The block size. The server's disk layer uses the same number (`disk::ARRIVAL_BYTES`).
@@ -11,6 +12,16 @@ pub const BLOCK_BYTES: u64 = 1 << 20;
 
 /// The largest object: 16 TiB. The server keeps two bits in memory for each of its blocks.
 pub const OBJECT_BYTES_MAX: u64 = 1 << 44;
+
+/// Responses that are no objects have numbers from here on, objects below.
+pub const RESPONSES_FROM: u64 = 1 << 63;
+
+/// The longest path, encoded. Three times 16 KiB, twice the length that requests have by default. JSON may double it, and it still fits into a
+/// message.
+pub const PATH_BYTES_MAX: usize = 48 << 10;
+
+/// The longest request that fits into a message, in JSON.
+pub const REQUEST_BYTES_MAX: usize = PACKET_BYTES_MAX - (1 << 10);
 
 /// The longest header value that is forwarded.
 const VALUE_BYTES_MAX: usize = 512;
@@ -228,6 +239,17 @@ pub enum EdgeTold {
 }
 
 impl EdgeTold {
+    /// The message to send if this one can't be: a viewer may wait for it.
+    pub(crate) fn instead(self, why: Trouble, said: String) -> Option<Self> {
+        match self {
+            Self::Object(Described { path, .. }) | Self::NoObject { path, .. } => {
+                Some(Self::Refused { path, why, for_ms: 1000, said })
+            }
+            Self::Passed { ticket, .. } => Some(Self::NotPassed { ticket, why, said }),
+            _ => None,
+        }
+    }
+
     /// Checks the values that the server relies on. The helper parses data from strangers, so the server trusts nothing else in its
     /// messages.
     ///
@@ -306,7 +328,9 @@ impl Described {
 }
 
 fn is_path(path: &str) -> bool {
-    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic())
+    path.len() <= PATH_BYTES_MAX
+        && path.starts_with('/')
+        && path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Whether an entity tag is strong, with its quotes (RFC 9110 section 8.8.3).
@@ -433,6 +457,7 @@ mod tests {
         for bad in [
             Described { path: "a".into(), ..good.clone() },
             Described { path: "/a b".into(), ..good.clone() },
+            Described { path: format!("/{}", "a".repeat(PATH_BYTES_MAX)), ..good.clone() },
             Described { size: OBJECT_BYTES_MAX + 1, ..good.clone() },
             Described { etag: "W/\"v1\"".into(), ..good.clone() },
             Described { etag: "\"".into(), ..good.clone() },

@@ -1,6 +1,6 @@
 //! Requests to the origin: a web server, or an S3 bucket, for which they are signed.
 
-use crate::contract::{ForwardedRequest, Trouble};
+use crate::contract::{ForwardedRequest, PATH_BYTES_MAX, Trouble};
 use crate::http_cache::Fields;
 use crate::policy::Terms;
 use crate::policy::{content_range, strong_etag, terms, unsatisfied};
@@ -248,7 +248,9 @@ impl Origin {
         }
         let prefix = self.address.0.path().trim_end_matches('/');
         let own = url.path().strip_prefix(prefix).filter(|rest| rest.starts_with('/'))?;
-        Some(url.query().map_or_else(|| own.to_owned(), |query| format!("{own}?{query}")))
+        let path = url.query().map_or_else(|| own.to_owned(), |query| format!("{own}?{query}"));
+        // No request has a longer one, so nothing is kept there.
+        (path.len() <= PATH_BYTES_MAX).then_some(path)
     }
 
     /// Sends a viewer's request on, with these `conditions`. Any answer is returned.
@@ -510,6 +512,13 @@ mod tests {
         assert_eq!(of("http://a/x", "/../b"), None, "it leads elsewhere");
         assert_eq!(of("http://a/x", "/b?c=/../d").as_deref(), Some("http://a/x/b?c=/../d"));
         assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
+        let named = |value: &str| {
+            let address = OriginAddress::parse("http://192.0.2.1/x").unwrap();
+            Origin::new(address, Duration::from_secs(1)).unwrap().path_of("/a", value)
+        };
+        assert_eq!(named("/x/b?c").as_deref(), Some("/b?c"));
+        assert_eq!(named("/b"), None, "not below the address");
+        assert_eq!(named(&format!("/x/{}", "b".repeat(PATH_BYTES_MAX))), None);
         let parts = |text: &str| {
             let address = OriginAddress::parse(text).unwrap();
             (address.port(), address.is_named())

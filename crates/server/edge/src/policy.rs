@@ -45,7 +45,7 @@ pub struct Terms {
 }
 
 /// The most bytes of further header fields. Responses with more are kept whole.
-const FIELDS_BYTES_MAX: usize = 8 << 10;
+pub(crate) const FIELDS_BYTES_MAX: usize = 8 << 10;
 
 /// Fields of an object that the server writes itself, from the others of its terms.
 const WRITTEN: [&str; 10] = [

@@ -7,9 +7,9 @@ use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{
     BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, Trouble,
 };
-use crate::http_cache::update;
+use crate::http_cache::{Fields, update};
 use crate::origin::{Found, Refused, Verdict};
-use crate::policy::{Terms, terms};
+use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
 use crate::store::{Epoch, Stored};
 use reqwest::Response;
 use reqwest::header::{
@@ -273,8 +273,7 @@ fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
                 Some(_) => (now.modified, now.is_date_strong),
                 None => (before.modified, before.is_date_strong),
             };
-            let mut fields = before.fields;
-            update(&mut fields, &now.fields);
+            let fields = updated(before.fields, &now.fields);
             let now = Terms { content_type, modified, is_date_strong, fields, ..now };
             // It may have to be saved, and a slow disk must not block requests for other objects.
             block_in_place(|| known.renew(now));
@@ -286,6 +285,17 @@ fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
         }
         Err((why, said)) => Err((why, format!("{} cannot be kept: {said}", known.path))),
     }
+}
+
+/// The fields of an object after a 304 with `newer` ones. An origin may add some with each answer. If all of them are too many, those of its last
+/// answer count, which fit.
+fn updated(mut fields: Fields, newer: &Fields) -> Fields {
+    update(&mut fields, newer);
+    if fields.bytes() > FIELDS_BYTES_MAX {
+        fields = Fields::default();
+        update(&mut fields, newer);
+    }
+    fields
 }
 
 fn fresh_left(object: &Stored) -> Duration {
@@ -317,5 +327,23 @@ fn described(object: &Stored, is_stale: bool) -> Described {
         age_ms: (said.terms.age + said.at.elapsed()).as_millis() as u64,
         is_stale,
         fields: said.terms.fields.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_that_an_origin_adds_with_each_answer_are_bounded() {
+        let value = "v".repeat(400);
+        let mut fields = Fields::of(&[("X-First", "1")]);
+        for number in 0..100 {
+            let name = format!("X-{number}");
+            fields = updated(fields, &Fields::of(&[("Date", "now"), (&name, &value)]));
+            assert!(fields.bytes() <= FIELDS_BYTES_MAX, "{number}: {}", fields.bytes());
+            assert!(fields.has(&name) && fields.all("date").count() == 1);
+        }
+        assert!(!fields.has("X-First") && fields.has("X-98"));
     }
 }

@@ -7,6 +7,7 @@ mod handed;
 mod passing;
 mod receiving;
 mod slots;
+mod telling;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::origin::{Origin, OriginAddress, Refused};
@@ -20,11 +21,12 @@ use passing::UnderWay;
 use slots::Slots;
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use telling::{Telling, tell};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::block_in_place;
@@ -66,9 +68,6 @@ struct Helper {
     silent_max: Duration,
     confined: Confined,
 }
-
-/// A message to the server, with an optional descriptor.
-type Telling = (EdgeTold, Option<OwnedFd>);
 
 #[derive(Default)]
 struct Known {
@@ -116,15 +115,6 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     // Work in progress is of no use any more.
     runtime.shutdown_background();
     Ok(())
-}
-
-/// The thread that sends messages to the server, and blocks if the server is slow.
-fn tell(socket: &OwnedFd, telling: &Receiver<Telling>) {
-    while let Ok((told, descriptor)) = telling.recv() {
-        if packets::send(socket, &told, descriptor.as_ref().map(AsFd::as_fd)).is_err() {
-            return;
-        }
-    }
 }
 
 impl Known {

@@ -1,7 +1,8 @@
 //! One version of an object, and the origin's latest answer about it.
 
 use disk::PresentBlocks;
-use edge::contract::{Described, Trouble};
+use edge::contract::{Described, RESPONSES_FROM, Trouble};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -18,6 +19,35 @@ pub(crate) struct Live {
 impl Live {
     pub(super) fn new(number: u64, file: OwnedFd, arrived: PresentBlocks) -> Self {
         Self { number, file, arrived: Arc::new(arrived), is_ended: AtomicBool::new(false) }
+    }
+
+    /// Whether it is the file of a response that is no object. All of it is on its way from the beginning, and the helper can't be asked for it.
+    pub(super) fn is_response(&self) -> bool {
+        self.number >= RESPONSES_FROM
+    }
+
+    /// The helper could not fetch `blocks`, because of `why`. Those of an object are asked for again; nothing more of a response arrives.
+    pub(super) fn fail(&self, blocks: Range<u64>, why: Trouble) {
+        match self.is_response() {
+            true => self.end(why),
+            false => self.arrived.note_failed(blocks, why.number()),
+        }
+    }
+
+    /// The helper has ended, and what it fetched does not arrive. The next one is asked for an object's blocks.
+    pub(super) fn forget_helper(&self) {
+        match self.is_response() {
+            true => self.end(Trouble::Unreachable),
+            false => self.arrived.forget_asked(),
+        }
+    }
+
+    /// The helper can't start: nothing that was asked for arrives.
+    pub(super) fn fail_asked(&self, why: Trouble) {
+        match self.is_response() {
+            true => self.end(why),
+            false => self.arrived.fail_asked(why.number()),
+        }
     }
 
     /// The helper has ended it, because of `why`: no more of it arrives.
@@ -76,5 +106,36 @@ impl Cached {
     /// Time since the origin's latest answer.
     pub(crate) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.at) + Duration::from_millis(self.described.age_ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(number: u64) -> Live {
+        Live::new(number, tempfile::tempfile().unwrap().into(), PresentBlocks::new(1 << 30))
+    }
+
+    /// A viewer who needs a block only after the failure asks for an object's again. A response is over: it would wait for its time-out.
+    #[test]
+    fn the_rest_of_a_response_that_breaks_off_is_over_and_that_of_an_object_is_not() {
+        let breaks: [fn(&Live); 3] = [
+            |live| live.fail(5..9, Trouble::Unreachable),
+            Live::forget_helper,
+            |live| live.fail_asked(Trouble::Unreachable),
+        ];
+        for breaks in breaks {
+            let [object, response] = [1, RESPONSES_FROM].map(live);
+            for one in [&object, &response] {
+                one.arrived.note(0..5);
+                breaks(one);
+                assert_eq!(
+                    one.arrived.ended(),
+                    one.is_response().then(|| Trouble::Unreachable.number())
+                );
+                assert!(one.arrived.has(&(0..5)), "what has arrived can be read");
+            }
+        }
     }
 }

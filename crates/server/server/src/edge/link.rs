@@ -80,8 +80,10 @@ impl EdgeLink {
             _lock: lock,
         });
         let (out, listener) = (socket.try_clone()?, Arc::clone(&link));
+        // The link has the sending end of the channel, and the thread ends when that is dropped.
+        let asking = Arc::downgrade(&link);
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
-        thread("edge-asks").spawn(move || ask_all(&out, &asked))?;
+        thread("edge-asks").spawn(move || ask_all(&out, &asked, &asking))?;
         thread("edge-told").spawn(move || listener.listen(&socket))?;
         Ok(link)
     }
@@ -127,7 +129,7 @@ impl EdgeLink {
                 let mut table = self.table();
                 table.absence = None;
                 table.forget_questions();
-                table.live().for_each(|live| live.arrived.forget_asked());
+                table.live().for_each(|live| live.forget_helper());
                 drop(table);
                 self.passing.forget();
             }
@@ -138,8 +140,7 @@ impl EdgeLink {
                 table.absence =
                     Some(format!("the edge's helper cannot begin, so nothing is fetched: {said}"));
                 table.forget_questions();
-                let why = Trouble::Unreachable.number();
-                table.live().for_each(|live| live.arrived.fail_asked(why));
+                table.live().for_each(|live| live.fail_asked(Trouble::Unreachable));
                 drop(table);
                 self.passing.forget();
             }
@@ -156,7 +157,7 @@ impl EdgeLink {
             }
             EdgeTold::Failed { object, first, end, why, said } => {
                 if let Some(live) = self.live(object) {
-                    live.arrived.note_failed(first..end, why.number());
+                    live.fail(first..end, why);
                 }
                 self.count_failure(why, &said);
             }
@@ -265,7 +266,7 @@ impl EdgeLink {
         // The blocks are marked as requested by now. So either this or the thread that records the helper's end sees the other.
         if self.trouble().is_some() {
             if let Some(live) = self.live(object) {
-                live.arrived.note_failed(blocks, Trouble::Unreachable.number());
+                live.fail(blocks, Trouble::Unreachable);
             }
             self.wake_all();
             return;
@@ -334,6 +335,27 @@ impl EdgeLink {
     fn ask(&self, ask: EdgeAsk) {
         // If the thread has ended, the helper is gone, which the other thread announces.
         let _ = self.asks.send(ask);
+    }
+
+    /// Answers a question that could not be sent, so that no viewer waits for the helper's answer.
+    fn refuse(&self, ask: EdgeAsk, error: &io::Error) {
+        let why = if packets::is_too_large(error) { Trouble::Wrong } else { Trouble::Full };
+        match ask {
+            EdgeAsk::Open { path, .. } => {
+                self.table().refuse(&path, why, Duration::from_secs(1));
+            }
+            EdgeAsk::Bring { object, first, end } => {
+                if let Some(live) = self.live(object) {
+                    live.fail(first..end, why);
+                }
+            }
+            EdgeAsk::Pass { ticket, .. } => self.passing.refuse(ticket, why),
+            // It is reported again in a second.
+            EdgeAsk::Used { .. } => {}
+        }
+        self.count_failure(why, &format!("cannot ask the edge's helper: {error}"));
+        self.send_questions();
+        self.wake_all();
     }
 
     /// Why nothing can be fetched, for the operator, if there is no helper.
@@ -444,11 +466,18 @@ fn count(counts: &Mutex<Counts>, why: Trouble) {
     *counts.entry(why.as_str()).or_default() += 1;
 }
 
-/// The thread that sends questions to the helper, and waits when the helper is slow.
-fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>) {
+/// The thread that sends questions to the helper, and waits when the helper is slow. It ends only with the helper: a question that cannot be sent
+/// is refused.
+fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>, link: &Weak<EdgeLink>) {
     while let Ok(ask) = asked.recv() {
-        if packets::send(socket, &ask, None).is_err() {
-            return;
+        match packets::send(socket, &ask, None) {
+            Ok(()) => {}
+            Err(error) if packets::is_gone(&error) => return,
+            Err(error) => {
+                if let Some(link) = link.upgrade() {
+                    link.refuse(ask, &error);
+                }
+            }
         }
     }
 }
@@ -507,7 +536,12 @@ mod tests {
     }
 
     fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, NoAnswer>> {
-        Some(looked(link, path, Instant::now())?.map(|cached| cached.live.number))
+        looked_at(link, path, Instant::now())
+    }
+
+    /// The number of the object that a viewer gets whose request came at `since`.
+    fn looked_at(link: &EdgeLink, path: &str, since: Instant) -> Option<Result<u64, NoAnswer>> {
+        Some(looked(link, path, since)?.map(|cached| cached.live.number))
     }
 
     #[test]
@@ -550,6 +584,34 @@ mod tests {
         until("the next helper", || link.trouble().is_none());
         assert_eq!(status(&link, "/a"), None);
         assert!(pass().is_ok());
+    }
+
+    #[test]
+    fn a_question_that_cannot_be_sent_is_refused_and_the_next_one_is_sent() {
+        let (link, helper) = link();
+        let client = IpAddr::from([192, 0, 2, 1]);
+        let huge = || {
+            let value = "a".repeat(packets::PACKET_BYTES_MAX);
+            let fields = edge::http_cache::Fields::of(&[("A", &value)]);
+            ForwardedRequest { fields, ..ForwardedRequest::get() }
+        };
+        let since = Instant::now();
+        let wanted = Wanted { offset: 0, asker: 1, request: &huge };
+        let looked = link.look("/a", &wanted, since, client);
+        assert!(matches!(looked, Ok(Looked::Waits(_))));
+        let answer = || looked_at(&link, "/a", since);
+        until("it to be refused", || answer() == Some(Err(Trouble::Wrong.into())));
+        let ticket = link.pass("/b".into(), (2, huge()), client).unwrap();
+        let mut answer = None;
+        until("it to be refused", || {
+            answer = ticket.answer();
+            answer.is_some()
+        });
+        assert_eq!(answer.unwrap().err(), Some(Trouble::Wrong.into()));
+        let _small = link.pass("/c".into(), (3, ForwardedRequest::get()), client).unwrap();
+        let (asked, _) = packets::receive::<EdgeAsk>(&helper, &mut Vec::new()).unwrap().unwrap();
+        assert!(matches!(asked, EdgeAsk::Pass { ref path, .. } if path == "/c"), "{asked:?}");
+        assert_eq!(link.failures().get(Trouble::Wrong.as_str()), Some(&2));
     }
 
     #[test]

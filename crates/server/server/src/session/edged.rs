@@ -1,7 +1,7 @@
 //! Answers from a caching edge: the origin's objects, under the origin's validators.
 
 use super::answer::{count_refusal, note_experience, refused_as};
-use super::forwarding::{self, forwarded_request, key_of};
+use super::forwarding::{self, check_length, forwarded_request, key_of};
 use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Viewer};
 use crate::worker::Worker;
 use disk::{File, ReadError};
@@ -30,6 +30,9 @@ pub(super) struct Asked<'a> {
 pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
     let Asked { worker, edge, request, path, body, .. } = asked;
     let key = key_of(worker, request, path);
+    if let Err(reject) = check_length(request, &key, body) {
+        return (refused_as(worker, reject.as_str(), reject.into(), request), None);
+    }
     let to_forward = || forwarded_request(worker, request, body);
     let forwarded = edge.forwarded(&to_forward);
     let mut tries = 1;

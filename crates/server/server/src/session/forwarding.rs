@@ -3,9 +3,9 @@
 use crate::edge::QUERY;
 use crate::redact;
 use crate::worker::Worker;
-use edge::contract::ForwardedRequest;
+use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
 use edge::http_cache::{end_to_end, latin1_of};
-use fullbore_http::Request;
+use fullbore_http::{Reject, Request};
 use std::borrow::Cow;
 
 /// Fields of which the helper makes its own, or which are for this server. In lower case.
@@ -25,6 +25,24 @@ pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
             || sends_cookies && name.eq_ignore_ascii_case("cookie");
     });
     is_personal
+}
+
+/// Whether a request fits into one message to the helper. Its path may be three times as long once it is encoded, and the text of its fields twice
+/// as long in JSON, with at most a byte for each of theirs around them.
+///
+/// # Errors
+/// What of it is too long.
+pub(super) fn check_length(request: &Request, key: &[u8], body: &[u8]) -> Result<(), Reject> {
+    let path_bytes = 3 * key.len();
+    let fields_bytes = request.head_bytes().saturating_sub(request.target().len()) * 9 / 4;
+    let body_bytes = body.len().div_ceil(3) * 4;
+    if path_bytes > PATH_BYTES_MAX {
+        Err(Reject::UriTooLong)
+    } else if path_bytes + fields_bytes + body_bytes > REQUEST_BYTES_MAX {
+        Err(Reject::HeadTooLarge)
+    } else {
+        Ok(())
+    }
 }
 
 /// The key of a response: the decoded path, and the query without what is for this server.
@@ -84,6 +102,9 @@ pub(super) fn forwarded_request(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use edge::contract::EdgeAsk;
+    use fullbore_http::{Parse, RequestLimits};
+    use helper_process::packets;
 
     #[test]
     fn a_query_is_sent_on_without_what_is_for_this_server() {
@@ -96,5 +117,36 @@ mod tests {
         assert_eq!(sent(true), format!("a=1&page=/t/{redacted}/films&b"));
         let whole = format!("a=1&token={whole}&page=/t/{whole}/films&b");
         assert_eq!(sent(false), whole, "the origin may check its own");
+    }
+
+    #[test]
+    fn a_request_that_fits_into_no_message_is_refused() {
+        let limits = RequestLimits {
+            head_bytes_max: 64 << 10,
+            uri_bytes_max: 64 << 10,
+            ..RequestLimits::default()
+        };
+        let check = |path_bytes: usize, field_bytes: usize, body_bytes: usize| {
+            let path = "a".repeat(path_bytes);
+            let value = "\"".repeat(field_bytes);
+            let head = format!("GET /{path} HTTP/1.1\r\nHost: h\r\nX: {value}\r\n\r\n");
+            let parsed = fullbore_http::parse(head.as_bytes(), &limits).unwrap();
+            let Parse::Complete { request, .. } = parsed else { panic!("a whole head") };
+            let body = vec![0; body_bytes];
+            let checked = check_length(&request, path.as_bytes(), &body);
+            let mut sent = ForwardedRequest::get().with_body(&body);
+            request.each_line(|name, value| sent.fields.push(name, latin1_of(value)));
+            let path = "%41".repeat(path_bytes);
+            let request = Box::new(sent);
+            let ask = EdgeAsk::Pass { path, ticket: u64::MAX, asker: u64::MAX, request };
+            let (one, _other) = packets::pair().unwrap();
+            let is_sent = packets::send(&one, &ask, None).is_ok();
+            assert!(is_sent || checked.is_err(), "{path_bytes} {field_bytes} {body_bytes}");
+            checked
+        };
+        assert_eq!(check(8 << 10, 7 << 10, 64 << 10), Ok(()), "with the default limits");
+        assert_eq!(check(16 << 10, 16 << 10, 64 << 10), Ok(()));
+        assert_eq!(check(16 << 10, 40 << 10, 64 << 10), Err(Reject::HeadTooLarge));
+        assert_eq!(check((16 << 10) + 1, 0, 0), Err(Reject::UriTooLong));
     }
 }
