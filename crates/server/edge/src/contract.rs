@@ -23,6 +23,15 @@ pub const PATH_BYTES_MAX: usize = 48 << 10;
 /// The longest request that fits into a message, in JSON.
 pub const REQUEST_BYTES_MAX: usize = PACKET_BYTES_MAX - (1 << 10);
 
+/// The least space on the cache's disk for responses that are not stored, in addition to the cache.
+const PASSED_BYTES_MIN: u64 = 256 << 20;
+
+/// The space on the cache's disk for responses that are not stored, in addition to the cache: an eighth of it. They may take this much while they
+/// arrive, and as much again until viewers have received them.
+pub fn passed_bytes_max(cache_bytes: u64) -> u64 {
+    PASSED_BYTES_MIN.max(cache_bytes / 8)
+}
+
 /// The longest header value that is forwarded.
 const VALUE_BYTES_MAX: usize = 512;
 

@@ -4,6 +4,7 @@ mod answering;
 mod fetching;
 mod full_disk;
 mod handed;
+mod passed_space;
 mod passing;
 mod receiving;
 mod slots;
@@ -17,6 +18,7 @@ use handed::Handed;
 use helper_process::keeper::ignore_signals;
 use helper_process::packets;
 use helper_process::sandbox::{self, Confined, HelperNeeds};
+use passed_space::PassedSpace;
 use passing::UnderWay;
 use slots::Slots;
 use std::collections::{HashMap, HashSet};
@@ -62,6 +64,7 @@ struct Helper {
     full_disk: FullDisk,
     slots: Slots,
     passing: Semaphore,
+    passed_space: PassedSpace,
     responses: Mutex<Responses>,
     handed: Handed,
     under_way: UnderWay,
@@ -159,6 +162,7 @@ impl Helper {
             full_disk: FullDisk::default(),
             slots,
             passing,
+            passed_space: PassedSpace::new(bytes_max),
             responses: Mutex::default(),
             handed: Handed::default(),
             under_way: UnderWay::default(),

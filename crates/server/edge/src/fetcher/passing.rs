@@ -245,11 +245,8 @@ impl Helper {
     ) -> Result<(Response, Slot), Refused> {
         let forwarded = with_own_fields(request);
         let ask = || self.origin.forward(path, &forwarded, conditions);
-        let purpose = match conditions.0.is_empty() {
-            true => RequestPurpose::New,
-            false => RequestPurpose::Revalidation,
-        };
-        self.try_again_with_slot(purpose, ask).await
+        // Also for a revalidation: the slots for those are for films, and few enough.
+        self.try_again_with_slot(RequestPurpose::New, ask).await
     }
 
     /// A stale response because the origin cannot be asked, if it allows that (RFC 9111 section 4.2.4).

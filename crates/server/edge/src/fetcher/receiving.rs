@@ -1,5 +1,6 @@
 //! Takes in responses of the origin that are no objects.
 
+use super::passed_space::Reservation;
 use super::passing::{Now, add_own_lines};
 use super::slots::Slot;
 use super::{Helper, OBJECT_BYTES, full_disk};
@@ -42,6 +43,8 @@ pub(super) struct Ready {
     response: PassedResponse,
     file: Option<File>,
     pub(super) rest: Option<Rest>,
+    /// The space of its file if that is complete and has no name.
+    _reservation: Option<Reservation>,
 }
 
 /// The body of a response that is told to its viewer before it is complete.
@@ -53,19 +56,21 @@ pub(super) struct Rest {
     file: File,
     /// What to store once it is complete, the request's fields, and the epoch of the request.
     stored: Option<(StoredResponse, Fields, Epoch)>,
+    /// Its space, if it is not stored.
+    reservation: Option<Reservation>,
     _slot: Slot,
 }
 
 impl Ready {
     pub(super) fn complete(response: PassedResponse, file: Option<File>) -> Self {
-        Self { response, file, rest: None }
+        Self { response, file, rest: None, _reservation: None }
     }
 }
 
 impl Helper {
     /// Tells a viewer's response, and takes in the rest of it.
     pub(super) fn tell_ready(self: &Arc<Self>, ticket: u64, ready: Ready) {
-        let Ready { response, file, rest } = ready;
+        let Ready { response, file, rest, _reservation } = ready;
         let told = EdgeTold::Passed { ticket, response: Box::new(response) };
         self.tell_with(told, file.map(OwnedFd::from));
         if let Some(rest) = rest {
@@ -104,8 +109,7 @@ impl Helper {
             && !answer.headers().contains_key(CONTENT_RANGE)
             && terms(answer.headers()).is_ok();
         if is_object {
-            let gone = self.responses().numbers(path);
-            gone.into_iter().for_each(|number| self.forget_response(number));
+            self.forget_responses_at(path);
         }
         let is_stored = !is_object
             && self.is_kept(path, request, status, &fields)
@@ -133,38 +137,64 @@ impl Helper {
             }
             return Ok(Ready::complete(response, None));
         }
-        let cannot = |error: std::io::Error| full_disk::refused(path, &error);
+        // Before any of it is fetched.
+        let reservation = match is_stored {
+            true => None,
+            false => Some(self.passed_space.reserve(path, length.unwrap_or(0))?),
+        };
         let create = || {
             let file = block_in_place(|| match is_stored {
                 true => self.store.create_response(number),
                 false => self.store.nameless(),
             });
-            file.map_err(cannot)
+            file.map_err(|error| full_disk::refused(path, &error))
         };
         let created = self.fit(OBJECT_BYTES, create).await;
         let (file, read) = created.inspect_err(|_| self.forget_response(number))?;
-        if is_stored.then_some(()).is_none() || length.is_none_or(|length| length > BLOCK_BYTES) {
+        if !is_stored || length.is_none_or(|length| length > BLOCK_BYTES) {
             // Others need not wait for a response that they cannot share, or that takes long.
             drop(fetch);
         }
         let path = path.to_owned();
-        let size = length.unwrap_or(bytes_max);
-        let rest = Rest { path, number, size, body: answer, file, stored, _slot: slot };
+        let size = length.unwrap_or(if is_stored { bytes_max } else { OBJECT_BYTES_MAX });
+        let rest =
+            Rest { path, number, size, body: answer, file, stored, reservation, _slot: slot };
+        self.take_in_body(rest, (response, read), length).await
+    }
+
+    /// Takes in the body of a response whose file is `read`, unless it is long.
+    async fn take_in_body(
+        &self,
+        rest: Rest,
+        (response, read): (PassedResponse, File),
+        length: Option<u64>,
+    ) -> Result<Ready, Refused> {
+        let number = rest.number;
         match length {
             Some(length) if length > BLOCK_BYTES => {
-                rest.file.set_len(length).map_err(|error| {
-                    self.forget_response(number);
-                    full_disk::refused(&rest.path, &error)
-                })?;
+                let set = rest.file.set_len(length).inspect_err(|_| self.forget_response(number));
+                set.map_err(|error| full_disk::refused(&rest.path, &error))?;
                 let response = PassedResponse { is_complete: false, ..response };
-                Ok(Ready { response, file: Some(read), rest: Some(rest) })
+                let rest = Some(rest);
+                Ok(Ready { response, file: Some(read), rest, _reservation: None })
             }
             _ => {
-                let size = self.receive_all(rest, length).await?;
+                let (size, reservation) = self.receive_all(rest, length).await?;
                 let response = PassedResponse { size: Some(size), ..response };
-                Ok(Ready::complete(response, (size > 0).then_some(read)))
+                let file = (size > 0).then_some(read);
+                Ok(Ready { response, file, rest: None, _reservation: reservation })
             }
         }
+    }
+
+    /// What is stored at `path` is over, because there is an object now. The server knows only that there is none, and would not ask for it yet.
+    fn forget_responses_at(&self, path: &str) {
+        let gone = self.responses().numbers(path);
+        if gone.is_empty() {
+            return;
+        }
+        gone.into_iter().for_each(|number| self.forget_response(number));
+        self.tell(EdgeTold::Invalid { path: path.to_owned() });
     }
 
     /// Whether a response is to be stored.
@@ -197,14 +227,19 @@ impl Helper {
         true
     }
 
-    /// Takes in a whole response, and returns its length.
-    async fn receive_all(&self, mut rest: Rest, length: Option<u64>) -> Result<u64, Refused> {
+    /// Takes in a whole response, and returns its length and its space.
+    async fn receive_all(
+        &self,
+        mut rest: Rest,
+        length: Option<u64>,
+    ) -> Result<(u64, Option<Reservation>), Refused> {
         let received = self.receive_body(&mut rest, |_| {}).await;
         let is_whole = |size: u64| length.is_none_or(|length| length == size);
         match received {
             Ok(size) if is_whole(size) => {
+                let reservation = rest.reservation.take();
                 self.finish_response(rest, size);
-                Ok(size)
+                Ok((size, reservation))
             }
             Ok(_) => {
                 self.forget_response(rest.number);
@@ -275,6 +310,9 @@ impl Helper {
             let file = &rest.file;
             let put = || block_in_place(|| file.write_all_at(&chunk, done));
             let put = || put().map_err(|error| full_disk::refused(path, &error));
+            if let Some(reservation) = &mut rest.reservation {
+                reservation.grow(path, end)?;
+            }
             if rest.stored.is_some() {
                 block_in_place(|| self.make_room(path, Some(rest.number), chunk.len() as u64))?;
             }

@@ -156,6 +156,14 @@ impl Passing {
         file: Option<OwnedFd>,
     ) -> Option<Arc<Live>> {
         let size = response.size.unwrap_or(0);
+        // A stored response is part of the cache. The bound comes first: a long response's blocks take memory.
+        let bytes = if response.is_hit { 0 } else { size };
+        let before = self.bytes.fetch_add(bytes, Relaxed);
+        let taken = Taken { bytes, of: Arc::clone(&self.bytes) };
+        if before.saturating_add(bytes) > self.bytes_max {
+            self.refuse(ticket, Trouble::Full);
+            return None;
+        }
         let live = match (size, file) {
             (0, _) => None,
             // Out of descriptors: the kernel has dropped it.
@@ -171,14 +179,6 @@ impl Passing {
                 Some(Arc::new(Live::new(response.object, file, arrived)))
             }
         };
-        // A stored response is part of the cache.
-        let bytes = if response.is_hit { 0 } else { size };
-        let before = self.bytes.fetch_add(bytes, Relaxed);
-        let taken = Taken { bytes, of: Arc::clone(&self.bytes) };
-        if before.saturating_add(bytes) > self.bytes_max {
-            self.refuse(ticket, Trouble::Full);
-            return None;
-        }
         let arriving = live.clone().filter(|_| !response.is_complete);
         self.put(ticket, Ok(ForOne { response, live, taken }));
         arriving

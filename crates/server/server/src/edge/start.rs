@@ -3,6 +3,7 @@
 use super::link::EdgeLink;
 use crate::start_error::StartError;
 use config::Config;
+use edge::contract::passed_bytes_max;
 use edge::credentials::HandedOn;
 use helper_process::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};
@@ -13,9 +14,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-
-/// Space on the cache's disk for responses that are not stored, in addition to the cache: at least this.
-const PASSED_BYTES_MIN: u64 = 256 << 20;
 
 /// A started helper, before there are threads that talk to it.
 pub(crate) struct Starting {
@@ -68,8 +66,7 @@ impl Starting {
     /// # Errors
     /// If no thread or descriptor is available.
     pub(crate) fn start(self, workers: usize, objects_max: usize) -> io::Result<Arc<EdgeLink>> {
-        // What viewers have not received yet may take an eighth of the cache in addition to it.
-        let passed_bytes_max = PASSED_BYTES_MIN.max(self.bytes_max / 8);
+        let passed_bytes_max = passed_bytes_max(self.bytes_max);
         EdgeLink::start(self.socket, self.lock, workers, (objects_max, passed_bytes_max))
     }
 }

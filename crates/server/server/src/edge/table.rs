@@ -243,10 +243,12 @@ impl Table {
         self.reply(path, Reply::Is(Err(why.into())));
     }
 
-    /// What is known of `path` is no longer valid: the helper is asked again.
+    /// What is known of `path` is no longer valid, an object or that there is none: the helper is asked again.
     pub(super) fn invalidate(&mut self, path: &str) {
-        if let Some(Answer { what: Ok(cached), .. }) = self.answers.get(path) {
-            cached.invalidate();
+        match self.answers.get_mut(path) {
+            Some(Answer { what: Ok(cached), .. }) => cached.invalidate(),
+            Some(answer) => answer.until = answer.at,
+            None => {}
         }
     }
 
@@ -333,6 +335,20 @@ mod tests {
         }
         table.refuse("/a", Trouble::NotFound, Duration::from_secs(1));
         assert!(table.answers.contains_key("/a"));
+    }
+
+    #[test]
+    fn what_is_invalid_is_asked_about_again_an_object_or_that_there_is_none() {
+        let mut table = Table::default();
+        let hour = Duration::from_secs(3600);
+        table.refuse("/a", Trouble::Uncacheable, hour);
+        let since = Instant::now() + Duration::from_secs(1);
+        let is_known = |table: &Table| table.look("/a", since, since).is_some();
+        assert!(is_known(&table));
+        table.invalidate("/a");
+        assert!(!is_known(&table));
+        table.refuse("/a", Trouble::Uncacheable, hour);
+        assert!(is_known(&table));
     }
 
     #[test]
