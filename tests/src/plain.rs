@@ -114,6 +114,14 @@ impl Plain {
         body
     }
 
+    /// Reads until the connection ends, however it does.
+    pub fn rest(mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        // A reset ends it as well.
+        let _ = self.stream.read_to_end(&mut rest);
+        rest
+    }
+
     /// Requests `path` and reads the answer.
     ///
     /// # Panics

@@ -1,6 +1,8 @@
-//! The helper process of a caching edge, which `fullbore serve --origin` starts.
+//! `fullbore edge`: commands for a running caching edge, and its helper process, which `fullbore serve --origin` starts.
 
-use clap::Args;
+mod purge;
+
+use clap::{Args, Subcommand};
 use edge::fetcher::{self, HelperOptions};
 use edge::{OriginAddress, PAUSE_MAX, credentials};
 use helper_process::keeper;
@@ -9,9 +11,33 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Fetch for a caching edge; the server starts this, with its end of a socket as standard input
+/// Purge what a caching edge has stored
 #[derive(Args)]
 pub(crate) struct Edge {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    #[command(hide = true)]
+    Helper(Helper),
+    Purge(purge::PurgeCommand),
+}
+
+impl Edge {
+    /// Runs the command.
+    pub(crate) fn run(self) -> ExitCode {
+        match self.verb {
+            Verb::Helper(helper) => helper.run(),
+            Verb::Purge(purge) => purge.run(),
+        }
+    }
+}
+
+/// Fetch for a caching edge; the server starts this, with its end of a socket as standard input
+#[derive(Args)]
+struct Helper {
     /// Address of the origin
     #[arg(long, value_name = "URL", value_parser = OriginAddress::parse)]
     origin: OriginAddress,
@@ -32,9 +58,9 @@ pub(crate) struct Edge {
     keep: bool,
 }
 
-impl Edge {
+impl Helper {
     /// Runs until the server is gone.
-    pub(crate) fn run(self) -> ExitCode {
+    fn run(self) -> ExitCode {
         let done = if self.keep { self.keep() } else { self.help() };
         match done {
             Ok(()) => ExitCode::SUCCESS,
@@ -54,7 +80,14 @@ impl Edge {
     fn helper(&self) -> Command {
         let Self { origin, cache, bytes, silent, no_sandbox, .. } = self;
         let mut command = Command::new("/proc/self/exe");
-        command.args(["edge", "--origin", &origin.to_string(), "--bytes", &bytes.to_string()]);
+        command.args([
+            "edge",
+            "helper",
+            "--origin",
+            &origin.to_string(),
+            "--bytes",
+            &bytes.to_string(),
+        ]);
         command.args(["--silent", &silent.to_string(), "--cache"]).arg(cache);
         command.args(no_sandbox.then_some("--no-sandbox"));
         command

@@ -54,7 +54,6 @@ enum Verb {
     Config(config::ConfigCommand),
     Control(Box<control::Control>),
     Doctor(doctor::Doctor),
-    #[command(hide = true)]
     Edge(edge::Edge),
     Fleet(fleet::Fleet),
     Ingest(ingest::Ingest),

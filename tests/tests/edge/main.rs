@@ -15,6 +15,7 @@ mod one_viewer;
 mod origin;
 mod passing;
 mod passing_faults;
+mod purging;
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 mod s3_server;

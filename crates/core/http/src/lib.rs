@@ -47,7 +47,7 @@ pub use fields::Field;
 pub use library_path::LibraryPath;
 pub use limits::RequestLimits;
 pub use mime::content_type;
-pub use page::{PageBody, respond_page};
+pub use page::{PageBody, report, respond_page};
 pub use plan::{Entity, respond};
 pub use refuse::{RefusedRequest, looks_like_http, options, refuse, refuse_because};
 pub use relay::{Relayed, relay};

@@ -70,6 +70,28 @@ pub fn respond_page(request: &Request, page: PageBody<'_>, context: &Context<'_>
     }
 }
 
+/// Answers a request of any method with 200 and `text`, which was made for it: the outcome of what it asked for.
+pub fn report(
+    request: &Request,
+    content_type: &'static str,
+    text: String,
+    context: &Context<'_>,
+) -> Response {
+    let page = PageBody {
+        content_type,
+        etag: None,
+        cache_control: "no-store",
+        fields: &[],
+        body: Vec::new(),
+        brotli: None,
+        gzip: None,
+    };
+    let mut head = head(200, request, &page, None, context);
+    head.field("Content-Type", page.content_type.as_bytes());
+    head.content_length(text.len() as u64);
+    head.finish(Some(request.method), vec![Part::Bytes(text.into_bytes())])
+}
+
 fn head(
     status: u16,
     request: &Request,

@@ -55,4 +55,6 @@ families! {
     EdgeLookups edge_lookups_total by result "Files looked up by a caching edge, by result.";
     EdgeFailures edge_failures_total by reason "Objects that a caching edge could not fetch or keep, by reason.";
     EdgeRetries edge_retries_total by reason "Requests of a caching edge to its origin that were retried, by reason.";
+    EdgePurges edge_purges_total by kind "Purges that a caching edge carried out, by what they name and whether they are soft.";
+    EdgePurged edge_purged_total by kind "Objects that purges removed from a caching edge's cache or marked as stale: films in blocks, and other responses.";
 }

@@ -1,7 +1,9 @@
 //! The caching edge: the server's origin, and the folder of its cache.
 
+use super::entrance::{check_prefixes, prefixes};
 use super::{ConfigError, Route};
 use edge::OriginAddress;
+use net::Prefixes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -29,6 +31,8 @@ pub struct EdgeConfig {
     pub methods: Vec<String>,
     /// Whether viewers' cookies are sent on to the origin.
     pub cookies: bool,
+    /// Addresses, as prefixes, from which `PURGE` requests are taken. None by default.
+    pub purge_from: Vec<String>,
 }
 
 impl Default for EdgeConfig {
@@ -40,11 +44,17 @@ impl Default for EdgeConfig {
             silent_seconds: 10.0,
             methods: Vec::new(),
             cookies: false,
+            purge_from: Vec::new(),
         }
     }
 }
 
 impl EdgeConfig {
+    /// Addresses from which `PURGE` requests are taken. They have passed [`crate::Config::check`].
+    pub fn purgers(&self) -> Prefixes {
+        prefixes(&self.purge_from)
+    }
+
     pub(crate) fn check(&self, route: Route) -> Result<(), ConfigError> {
         super::within("edge.silent_seconds", self.silent_seconds, 0.1..=600.0, "0.1 to 600")?;
         let gib = self.cache_gib;
@@ -52,6 +62,7 @@ impl EdgeConfig {
             let allowed = "0 (what the disk has), or 0.016 to 1000000";
             super::within("edge.cache_gib", gib, GIB_MIN..=1e6, allowed)?;
         }
+        check_prefixes("edge.purge_from", &self.purge_from)?;
         for method in &self.methods {
             let is_token = !method.is_empty()
                 && method.len() <= METHOD_BYTES_MAX

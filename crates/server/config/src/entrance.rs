@@ -15,24 +15,34 @@ pub struct ProxyProtocol {
 
 impl ProxyProtocol {
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        let fault = |text: &String| Some((text.clone(), text.parse::<AddressBlock>().err()?));
-        match self.from.iter().find_map(fault) {
-            None => Ok(()),
-            Some((text, PrefixFault::BitsBehind(address, bits))) => {
-                Err(ConfigError::PrefixGoesOn { text, meant: format!("{address}/{bits}") })
-            }
-            Some((text, PrefixFault::Malformed)) => {
-                let wanted = "addresses or prefixes, such as \"192.0.2.7\" or \"10.0.0.0/8\"";
-                Err(ConfigError::not_of_kind("proxy_protocol.from", text, wanted))
-            }
-        }
+        check_prefixes("proxy_protocol.from", &self.from)
     }
 
     /// Their addresses. They have passed [`crate::Config::check`].
     pub fn prefixes(&self) -> Prefixes {
-        let parse = |text: &String| text.parse::<AddressBlock>();
-        self.from.iter().map(|text| parse(text).expect("checked with the configuration")).collect()
+        prefixes(&self.from)
     }
+}
+
+/// Checks a setting's addresses and prefixes.
+pub(crate) fn check_prefixes(setting: &'static str, texts: &[String]) -> Result<(), ConfigError> {
+    let fault = |text: &String| Some((text.clone(), text.parse::<AddressBlock>().err()?));
+    match texts.iter().find_map(fault) {
+        None => Ok(()),
+        Some((text, PrefixFault::BitsBehind(address, bits))) => {
+            Err(ConfigError::PrefixGoesOn { setting, text, meant: format!("{address}/{bits}") })
+        }
+        Some((text, PrefixFault::Malformed)) => {
+            let wanted = "addresses or prefixes, such as \"192.0.2.7\" or \"10.0.0.0/8\"";
+            Err(ConfigError::not_of_kind(setting, text, wanted))
+        }
+    }
+}
+
+/// The addresses of a setting that has passed [`check_prefixes`].
+pub(crate) fn prefixes(texts: &[String]) -> Prefixes {
+    let parse = |text: &String| text.parse::<AddressBlock>();
+    texts.iter().map(|text| parse(text).expect("checked with the configuration")).collect()
 }
 
 /// Addresses that may connect, and that may not: files with a prefix per line.
@@ -61,7 +71,14 @@ mod tests {
         let check = |text: &str| {
             let mut config = Config::default();
             config.proxy_protocol.from = vec!["10.0.0.0/8".into(), text.into()];
-            config.check().map_err(|error| error.to_string())
+            let said = config.check().map_err(|error| error.to_string());
+            let mut config = Config::default();
+            config.edge.purge_from = vec![text.into()];
+            let of_purges = config.check().map_err(|error| error.to_string());
+            let same =
+                said.clone().map_err(|said| said.replace("proxy_protocol.from", "edge.purge_from"));
+            assert_eq!(of_purges, same);
+            said
         };
         for text in ["192.0.2.7", "0.0.0.0/0", "2001:db8::/32", "::1"] {
             assert_eq!(check(text), Ok(()), "{text}");

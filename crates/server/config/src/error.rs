@@ -49,11 +49,11 @@ pub enum ConfigError {
         /// A description of valid values.
         wanted: &'static str,
     },
-    /// A prefix in `proxy_protocol.from` has bits after its length.
-    #[error(
-        "proxy_protocol.from has {text:?}, whose address has bits behind the prefix: write {meant:?}"
-    )]
+    /// A prefix has bits after its length.
+    #[error("{setting} has {text:?}, whose address has bits behind the prefix: write {meant:?}")]
     PrefixGoesOn {
+        /// The setting.
+        setting: &'static str,
         /// The prefix as written.
         text: String,
         /// The prefix that was probably meant.

@@ -4,6 +4,7 @@
 //! from 0.
 
 use crate::http_cache::Fields;
+use crate::purge::{Purge, Purged};
 use helper_process::packets::PACKET_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,13 @@ pub enum EdgeAsk {
         asker: u64,
         /// The request.
         request: Box<ForwardedRequest>,
+    },
+    /// Purge stored responses. The answer is an [`EdgeTold::Purged`], after an [`EdgeTold::Ended`] or an [`EdgeTold::Stale`] for each object.
+    Purge {
+        /// Identifies the purge.
+        ticket: u64,
+        /// The purge.
+        purge: Purge,
     },
 }
 
@@ -224,6 +232,18 @@ pub enum EdgeTold {
         /// The path.
         path: String,
     },
+    /// An object has to be revalidated before it is served again, unless the origin cannot be reached and allows that.
+    Stale {
+        /// The object's number.
+        object: u64,
+    },
+    /// A purge is done: nothing that it covers is served from the cache to later requests, not even after a restart.
+    Purged {
+        /// Identifies the purge.
+        ticket: u64,
+        /// What it has found.
+        purged: Purged,
+    },
     /// A response for one viewer. The packet carries the descriptor of its file, unless it is empty.
     Passed {
         /// Identifies the viewer's request.
@@ -336,7 +356,7 @@ impl Described {
     }
 }
 
-fn is_path(path: &str) -> bool {
+pub(crate) fn is_path(path: &str) -> bool {
     path.len() <= PATH_BYTES_MAX
         && path.starts_with('/')
         && path.bytes().all(|byte| byte.is_ascii_graphic())
@@ -372,6 +392,8 @@ pub enum Trouble {
     Changed,
     /// The object was evicted.
     Evicted,
+    /// The object was purged.
+    Purged,
     /// The object is larger than the cache.
     TooLarge,
     /// The cache has no room: its disk is full, or all of it is in use by viewers.
@@ -382,7 +404,7 @@ pub enum Trouble {
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::NotFound,
         Self::Unreachable,
         Self::TimedOut,
@@ -391,6 +413,7 @@ impl Trouble {
         Self::Uncacheable,
         Self::Changed,
         Self::Evicted,
+        Self::Purged,
         Self::TooLarge,
         Self::Full,
         Self::Disk,
@@ -412,6 +435,7 @@ impl Trouble {
             Self::Uncacheable => "origin_uncacheable",
             Self::Changed => "origin_changed",
             Self::Evicted => "edge_evicted",
+            Self::Purged => "edge_purged",
             Self::TooLarge => "edge_too_large",
             Self::Full => "edge_full",
             Self::Disk => "edge_disk",

@@ -22,6 +22,7 @@ pub mod fetcher;
 pub mod http_cache;
 mod origin;
 pub mod policy;
+pub mod purge;
 mod store;
 
 use std::time::Duration;

@@ -3,7 +3,7 @@
 //! This is about objects: responses that are kept in blocks and are the same for all viewers. [`crate::http_cache`] decides about all others.
 
 use crate::contract::{Trouble, is_plain, is_strong_tag};
-use crate::http_cache::{self, Fields, end_to_end};
+use crate::http_cache::{self, Fields, Tags, end_to_end, has_tags};
 use reqwest::header::{
     AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
     LAST_MODIFIED, SET_COOKIE, VARY,
@@ -42,6 +42,8 @@ pub struct Terms {
     pub stale: Duration,
     /// The further header fields, which viewers get as they are.
     pub fields: Fields,
+    /// The surrogate keys, which viewers don't get.
+    pub tags: Tags,
 }
 
 /// The most bytes of further header fields. Responses with more are kept whole.
@@ -138,13 +140,15 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
         fresh,
         stale,
         fields,
+        tags: Tags::of(&fields_of(header)),
     })
 }
 
 /// The fields that are not written from the other terms; none if they are too large, or not plain text.
 fn further(header: &HeaderMap) -> Option<Fields> {
     let mut fields = end_to_end(fields_of(header));
-    fields.remove(|name| WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one)));
+    let is_written = |name: &str| WRITTEN.iter().any(|one| name.eq_ignore_ascii_case(one));
+    fields.remove(|name| is_written(name) || has_tags(name));
     let is_plain = fields.0.iter().all(|(_, value)| is_plain(value));
     (is_plain && fields.bytes() <= FIELDS_BYTES_MAX).then_some(fields)
 }

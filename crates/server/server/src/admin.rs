@@ -42,8 +42,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use telemetry::since_1970;
-use telemetry::{Exposition, Kind, Metric, Numbers, StoredUnit, Totals};
+use telemetry::{Exposition, Kind, Metric, Numbers, StoredUnit, Totals, since_1970};
 
 /// Connections at once: enough for a few scrapers and people.
 const CONNECTIONS_MAX: usize = 64;
@@ -210,6 +209,11 @@ impl AdminControl {
     pub(crate) fn set_standby(&self, is_standby: bool) {
         self.state.is_standby.store(is_standby, Ordering::Relaxed);
         self.remote.wake();
+    }
+
+    /// The link to a caching edge's helper, if this is an edge.
+    pub(crate) fn edge(&self) -> Option<&EdgeLink> {
+        self.state.edge.as_deref()
     }
 
     /// Returns true while connections are accepted, or accepted ones have no answer yet: clients who have just connected, are being sent an answer,

@@ -7,9 +7,11 @@ use crate::title_listing::TitleListing;
 use crate::token_gate::Gate;
 use config::Config;
 use disk::{File, Files, Inode, OpenError};
-use fullbore_http::{Field, LibraryPath, Request};
+use fullbore_http::{Field, LibraryPath, Method, Request};
+use net::Prefixes;
 use std::borrow::Cow;
 use std::io;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ pub struct Libraries {
     pub(crate) sends_cookies: bool,
     /// Methods, other than GET and HEAD, that an edge sends on to its origin.
     methods: Vec<String>,
+    /// The addresses that may purge an edge's cache with `PURGE` requests.
+    purgers: Prefixes,
 }
 
 /// One library.
@@ -64,8 +68,8 @@ impl Libraries {
         };
         let all = folders.iter().zip(listings).map(library).collect::<io::Result<_>>()?;
         let methods = config.edge.methods.clone();
-        let sends_cookies = config.edge.cookies;
-        Ok(Self { all, hosts: Hosts::new(config), gate, edge, sends_cookies, methods })
+        let (sends_cookies, purgers) = (config.edge.cookies, config.edge.purgers());
+        Ok(Self { all, hosts: Hosts::new(config), gate, edge, sends_cookies, methods, purgers })
     }
 
     /// Whether a request that does not read is sent on to an edge's origin.
@@ -73,6 +77,20 @@ impl Libraries {
         !request.method.reads()
             && self.edge.is_some()
             && self.methods.iter().any(|method| method == request.method_token())
+            && !self.is_purge(request)
+    }
+
+    /// Whether a request is for an edge to purge its cache.
+    pub(crate) fn is_purge(&self, request: &Request) -> bool {
+        request.method == Method::Other
+            && request.method_token() == "PURGE"
+            && self.edge.is_some()
+            && !self.purgers.is_empty()
+    }
+
+    /// Whether the client at `address` may purge an edge's cache.
+    pub(crate) fn may_purge(&self, address: IpAddr) -> bool {
+        self.purgers.contains(address)
     }
 
     /// The library of the host that `request` is for; none if that host has none.

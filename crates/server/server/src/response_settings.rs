@@ -45,7 +45,8 @@ impl Answering {
             limits: fullbore_http::RequestLimits {
                 head_bytes_max: config.limits.head_bytes_max,
                 uri_bytes_max: config.limits.uri_bytes_max,
-                are_other_methods_taken: !config.edge.methods.is_empty(),
+                // Some are sent on, and PURGE may be for this server.
+                are_other_methods_taken: config.edge.origin.is_some(),
                 ..fullbore_http::RequestLimits::default()
             },
             timeouts: Timeouts {

@@ -565,14 +565,7 @@ impl Worker {
             own_tcp.publish(numbers);
         }
         if let Some(edge) = self.libraries.edge.as_ref().filter(|edge| edge.publishes()) {
-            numbers.edge_fetched_bytes_total.set(edge.link().fetched_bytes());
-            numbers.edge_waiting.set(edge.link().waiting() as u64);
-            for (reason, count) in edge.link().failures() {
-                numbers.set(Family::EdgeFailures, reason, count);
-            }
-            for (reason, count) in edge.link().retries() {
-                numbers.set(Family::EdgeRetries, reason, count);
-            }
+            edge.link().publish(numbers);
         }
         numbers.worker_cpu_seconds_total.set(thread_cpu_microseconds());
     }

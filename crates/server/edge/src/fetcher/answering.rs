@@ -7,10 +7,10 @@ use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{
     BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, Trouble,
 };
-use crate::http_cache::{Fields, update};
+use crate::http_cache::{Fields, Tags, update};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
-use crate::store::{Epoch, Stored};
+use crate::store::{Epoch, Outdated, Stored};
 use reqwest::Response;
 use reqwest::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, EXPIRES, HeaderMap,
@@ -93,15 +93,18 @@ impl Helper {
     ) -> bool {
         // Until the report is sent: so an invalidation comes before all of this, or after it.
         let responses = self.responses();
-        let is_outdated = responses.epoch(path) != asked;
-        let is_over = is_last || !is_outdated;
+        let answered = answer.as_ref().ok().and_then(|answer| answer.as_ref());
+        let tags = answered.map(|(answer, _)| answer.object.said().terms.tags).unwrap_or_default();
+        let outdated = responses.outdated(path, &tags, asked);
+        let is_over = is_last || outdated.is_none();
+        let answer = answer.and_then(|answer| self.unless_purged(answer, outdated));
         if is_over {
             // Before the report: a request after it may need another answer.
             self.known().opening.remove(path);
         }
         match answer {
             Ok(Some((Answer { object, is_stale, body, slot }, file))) => {
-                if is_outdated {
+                if outdated.is_some() {
                     block_in_place(|| object.expire());
                 }
                 if is_over {
@@ -131,6 +134,26 @@ impl Helper {
             }
         }
         is_over
+    }
+
+    /// An answer, unless its object has been removed, or was purged after the origin was asked. A new object is then no newer than what the purge
+    /// was for.
+    fn unless_purged(
+        &self,
+        answer: Option<(Answer, OwnedFd)>,
+        outdated: Option<Outdated>,
+    ) -> Result<Option<(Answer, OwnedFd)>, Refused> {
+        let Some((answer, file)) = answer else { return Ok(None) };
+        let object = &answer.object;
+        let is_known = self.known().by_number.contains_key(&object.number);
+        let is_purged = outdated == Some(Outdated::Purged);
+        if is_known && !(is_purged && answer.body.is_some()) {
+            return Ok(Some((answer, file)));
+        }
+        let why = if is_purged { Trouble::Purged } else { Trouble::Evicted };
+        self.end(object, why);
+        let said = format!("{}: it was removed while the origin was asked about it", object.path);
+        Err((why, said))
     }
 
     /// The object at `path`. If there is none, but another response, that is handed over to its `asker`.
@@ -168,7 +191,10 @@ impl Helper {
             }
             Ok((Verdict::NotModified(header), _)) => {
                 match known.as_ref().map(|known| (known, still(known, header))) {
-                    Some((known, Ok(()))) => return Ok(Some(Answer::of(Arc::clone(known)))),
+                    Some((known, Ok(former))) => {
+                        self.retag(known, former);
+                        return Ok(Some(Answer::of(Arc::clone(known))));
+                    }
                     Some((_, Err(refused))) => refused,
                     // The request was unconditional, so the origin contradicts itself.
                     None => {
@@ -214,6 +240,12 @@ impl Helper {
         Ok(None)
     }
 
+    fn retag(&self, object: &Stored, former: Option<Tags>) {
+        if let Some(former) = former {
+            self.known().retag(object, &former);
+        }
+    }
+
     /// Handles the beginning of an object from the origin: in most cases a version other than the known one.
     async fn found(
         &self,
@@ -223,7 +255,8 @@ impl Helper {
     ) -> Result<Answer, Refused> {
         if let Some(known) = known {
             if known.etag == found.terms.etag && known.size == found.size {
-                known.renew(found.terms);
+                let former = known.renew(found.terms);
+                self.retag(&known, former);
                 return Ok(Answer::of(known));
             }
             self.end(&known, Trouble::Changed);
@@ -249,8 +282,9 @@ impl Helper {
     }
 }
 
-/// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4).
-fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
+/// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4). Returns the former tags if
+/// they were others.
+fn still(known: &Stored, mut header: HeaderMap) -> Result<Option<Tags>, Refused> {
     let before = known.said().terms;
     let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
         if !header.contains_key(&name) {
@@ -274,10 +308,10 @@ fn still(known: &Stored, mut header: HeaderMap) -> Result<(), Refused> {
                 None => (before.modified, before.is_date_strong),
             };
             let fields = updated(before.fields, &now.fields);
-            let now = Terms { content_type, modified, is_date_strong, fields, ..now };
+            let tags = if now.tags.is_empty() { before.tags } else { now.tags };
+            let now = Terms { content_type, modified, is_date_strong, fields, tags, ..now };
             // It may have to be saved, and a slow disk must not block requests for other objects.
-            block_in_place(|| known.renew(now));
-            Ok(())
+            Ok(block_in_place(|| known.renew(now)))
         }
         Ok(_) => {
             let said = format!("{}: the origin said 304 for another version", known.path);

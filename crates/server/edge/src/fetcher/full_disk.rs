@@ -167,6 +167,7 @@ mod tests {
             fresh: Duration::from_secs(60),
             stale: Duration::from_secs(60),
             fields: crate::http_cache::Fields::default(),
+            tags: crate::http_cache::Tags::default(),
         };
         let object = helper.store.create(path, bytes, terms).unwrap();
         let bytes = OBJECT_BYTES + bytes;

@@ -6,13 +6,15 @@ mod full_disk;
 mod handed;
 mod passed_space;
 mod passing;
+mod purging;
 mod receiving;
 mod slots;
 mod telling;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
+use crate::http_cache::Tags;
 use crate::origin::{Origin, OriginAddress, Refused};
-use crate::store::{CacheSpace, Responses, Store, Stored};
+use crate::store::{CacheSpace, Responses, Store, Stored, TagIndex};
 use full_disk::FullDisk;
 use handed::Handed;
 use helper_process::keeper::ignore_signals;
@@ -21,7 +23,7 @@ use helper_process::sandbox::{self, Confined, HelperNeeds};
 use passed_space::PassedSpace;
 use passing::UnderWay;
 use slots::Slots;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -74,8 +76,10 @@ struct Helper {
 
 #[derive(Default)]
 struct Known {
-    by_path: HashMap<String, Arc<Stored>>,
+    /// In order, so that those under a prefix are found at once.
+    by_path: BTreeMap<String, Arc<Stored>>,
     by_number: HashMap<u64, Arc<Stored>>,
+    tags: TagIndex,
     /// Paths that the origin is being asked about.
     opening: HashSet<String>,
 }
@@ -124,7 +128,18 @@ impl Known {
     /// Adds a new object. Returns the one that was at its path.
     fn add(&mut self, object: Arc<Stored>) -> Option<Arc<Stored>> {
         self.by_number.insert(object.number, Arc::clone(&object));
+        self.tags.add(object.number, &object.said().terms.tags);
         self.by_path.insert(object.path.clone(), object)
+    }
+
+    /// The origin has given an object other tags than its `former` ones.
+    fn retag(&mut self, object: &Stored, former: &Tags) {
+        self.tags.remove(object.number, former);
+        let now = object.said().terms.tags;
+        match self.by_number.contains_key(&object.number) {
+            true => self.tags.add(object.number, &now),
+            false => self.tags.remove(object.number, &now),
+        }
     }
 }
 
@@ -186,6 +201,7 @@ impl Helper {
             EdgeAsk::Pass { path, ticket, asker, request } => {
                 runtime.spawn(helper.pass(path, ticket, asker, *request));
             }
+            EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, &purge, runtime),
             EdgeAsk::Used { objects } => {
                 let (now, mut space) = (Instant::now(), helper.space());
                 objects.into_iter().for_each(|object| space.use_of(object, now));
@@ -227,6 +243,13 @@ impl Helper {
 
     /// Ends an object: it is no longer available at its path.
     fn end(&self, object: &Arc<Stored>, why: Trouble) {
+        if self.hide(object, why) {
+            self.remove(object);
+        }
+    }
+
+    /// From now on, an object is not available at its path. Returns whether it was.
+    fn hide(&self, object: &Arc<Stored>, why: Trouble) -> bool {
         let mut known = self.known();
         let is_current =
             known.by_path.get(&object.path).is_some_and(|now| Arc::ptr_eq(now, object));
@@ -234,12 +257,18 @@ impl Helper {
             known.by_path.remove(&object.path);
         }
         if known.by_number.remove(&object.number).is_none() {
-            return;
+            return false;
         }
+        known.tags.remove(object.number, &object.said().terms.tags);
         drop(known);
-        self.space().remove(object.number, Instant::now());
-        object.end();
         self.tell(EdgeTold::Ended { object: object.number, why });
+        true
+    }
+
+    /// Removes the files of an object that is hidden.
+    fn remove(&self, object: &Stored) {
+        object.end();
+        self.space().remove(object.number, Instant::now());
     }
 
     /// Whether blocks of an object are being fetched.

@@ -9,7 +9,8 @@ use super::slots::{RequestPurpose, Slot};
 use super::{Helper, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
 use crate::http_cache::{
-    Fields, Renewal, RequestDirectives, is_invalidating, lifetime, renewal, update, validators,
+    Fields, Renewal, RequestDirectives, Tags, has_tags, is_invalidating, lifetime, renewal, update,
+    validators,
 };
 use crate::origin::Refused;
 use crate::policy::{HeaderMap, fields_of};
@@ -158,6 +159,7 @@ impl Helper {
         };
         let now = std::time::Instant::now();
         let mut fields = stored.fields.clone();
+        fields.remove(has_tags);
         let left = stored.fresh_left(now).as_secs() as i64;
         let ttl = if left > 0 { left } else { -(stored.stale_for(now).as_secs() as i64) };
         fields.push("Via", format!("1.1 {NAME}"));
@@ -339,7 +341,7 @@ impl Helper {
             changed.insert(path.to_owned());
             let mut responses = self.responses();
             // Its own response is no older than this change, but may be older than another one meanwhile.
-            let is_latest = responses.epoch(path) == asked;
+            let is_latest = responses.outdated(path, &Tags::default(), asked).is_none();
             changed.iter().for_each(|path| self.invalidate(&mut responses, path));
             if is_latest {
                 asked = responses.epoch(path);
@@ -392,8 +394,9 @@ pub(super) fn with_own_fields(request: &ForwardedRequest) -> ForwardedRequest {
     request
 }
 
-/// The lines about this cache that a response from the origin gets (RFC 9211).
+/// Makes the fields of a response from the origin those for its viewer: with lines about this cache (RFC 9211), and without tags.
 pub(super) fn add_own_lines(fields: &mut Fields, status: u16, is_stored: bool, is_stale: bool) {
+    fields.remove(has_tags);
     let why = if is_stale { "stale" } else { "uri-miss" };
     let stored = if is_stored { "; stored" } else { "" };
     fields.push("Via", format!("1.1 {NAME}"));

@@ -9,12 +9,14 @@ mod fields;
 mod freshness;
 mod reuse;
 mod storing;
+mod tags;
 
 pub use directives::{Directives, RequestDirectives};
 pub use fields::{Fields, latin1_of};
 pub use freshness::{Lifetime, lifetime};
 pub use reuse::{Renewal, Selecting, is_invalidating, renewal, update, validators};
 pub use storing::{end_to_end, is_for_one_viewer, may_store, stored_fields};
+pub use tags::{Tags, has_tags, tags_in};
 
 #[cfg(test)]
 mod tests;

@@ -7,15 +7,19 @@
 mod blocks;
 mod cache_space;
 mod epochs;
+mod recent_purges;
 mod record;
 mod responses;
+mod tag_index;
 
 pub(crate) use blocks::Runs;
 pub(crate) use cache_space::CacheSpace;
-pub(crate) use epochs::Epoch;
+pub(crate) use epochs::{Epoch, Outdated};
 pub(crate) use responses::{Responses, StoredResponse, Use};
+pub(crate) use tag_index::TagIndex;
 
 use crate::contract::{BLOCK_BYTES, Trouble};
+use crate::http_cache::Tags;
 use crate::policy::Terms;
 use aws_lc_rs::digest::{SHA256, digest};
 use blocks::Blocks;
@@ -122,6 +126,11 @@ impl Store {
         Ok((Self { folder }, objects))
     }
 
+    /// Waits until removals are on the disk, so that not even a power failure undoes them.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+
     /// The folder of the objects.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
@@ -163,7 +172,7 @@ impl Store {
     pub(crate) fn create(&self, path: &str, size: u64, terms: Terms) -> io::Result<Stored> {
         let number = fastrand::u64(1..=u64::MAX >> 1);
         let name = self.folder.join(format!("{number:016x}"));
-        let kept = Header::new(path, size, &terms);
+        let kept = Header::new(path, size, &terms, Duration::ZERO);
         let record = begin(&name, &kept).inspect_err(|_| {
             // The disk may be full: leave nothing behind.
             let _ = remove_all(&name);
@@ -262,11 +271,18 @@ impl Stored {
     }
 
     /// Records that the origin has just answered with `terms`. They are saved if the object would otherwise have other terms, or a much
-    /// older answer, after a restart.
-    pub(crate) fn renew(&self, terms: Terms) {
-        let now = Header::new(&self.path, self.size, &terms);
-        let state = &mut *self.state();
-        state.said = Said { terms, at: Instant::now() };
+    /// older answer, after a restart. Returns its former tags if they were others.
+    pub(crate) fn renew(&self, terms: Terms) -> Option<Tags> {
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.said, Said { terms, at: Instant::now() });
+        let former = Some(before.terms.tags).filter(|former| *former != state.said.terms.tags);
+        self.save_terms(&mut state);
+        former
+    }
+
+    /// Saves the origin's latest answer if the object would otherwise have other terms, or a much older answer, after a restart.
+    fn save_terms(&self, state: &mut State) {
+        let now = Header::new(&self.path, self.size, &state.said.terms, state.said.at.elapsed());
         if state.is_ended || !now.is_worth_keeping(&state.kept) {
             return;
         }
@@ -282,6 +298,22 @@ impl Stored {
     pub(crate) fn expire(&self) {
         let terms = self.said().terms;
         self.renew(Terms { fresh: Duration::ZERO, stale: Duration::ZERO, ..terms });
+    }
+
+    /// It is stale from now on: it has to be revalidated, and may be served while the origin is unreachable for as long as the origin allows.
+    /// [`Self::save`] makes that last.
+    pub(crate) fn make_stale(&self) {
+        let Said { terms, at } = &mut self.state().said;
+        let since = at.elapsed();
+        if since < terms.fresh {
+            (terms.age, terms.fresh) = (terms.age.saturating_add(since), Duration::ZERO);
+            *at = Instant::now();
+        }
+    }
+
+    /// Saves its terms, for a restart.
+    pub(crate) fn save(&self) {
+        self.save_terms(&mut self.state());
     }
 
     /// The byte range of these blocks.
@@ -396,6 +428,7 @@ mod tests {
             fresh: Duration::from_secs(60),
             stale: Duration::from_secs(60),
             fields: crate::http_cache::Fields::default(),
+            tags: Tags::of(&crate::http_cache::Fields::of(&[("xkey", "film")])),
         }
     }
 
@@ -418,6 +451,7 @@ mod tests {
         let [again] = &objects[..] else { panic!("{} objects", objects.len()) };
         assert_eq!((again.number, &*again.path, again.size), (object.number, "/a", object.size));
         assert_eq!(again.said().terms.fresh, Duration::ZERO, "the origin has to be asked");
+        assert_eq!(again.said().terms.tags, terms().tags);
         assert_eq!(again.take(0..3).recorded, [0, 1, 2]);
         assert!(again.verify(0) && !again.verify(1) && again.verify(2));
         assert_eq!(again.take(0..9).there, [0..1, 2..3]);
@@ -446,6 +480,15 @@ mod tests {
         again.renew(terms());
         let (_, objects) = Store::open(folder.path()).unwrap();
         assert_eq!(objects[0].said().terms.stale, terms().fresh + terms().stale);
+        // One that was made stale is so after a restart, too.
+        let [object] = &objects[..] else { panic!("{} objects", objects.len()) };
+        let strict = Terms { fresh: Duration::from_secs(60), ..strict };
+        object.renew(strict.clone());
+        object.make_stale();
+        assert_eq!(object.said().terms.fresh, Duration::ZERO);
+        object.save();
+        let (_, objects) = Store::open(folder.path()).unwrap();
+        assert_eq!(objects[0].said().terms.stale, Duration::ZERO);
         // An object that has ended leaves nothing behind.
         objects[0].end();
         objects[0].renew(strict);

@@ -7,7 +7,7 @@
 //! first one, which then takes its place. It is replaced whole, so a crash leaves the earlier answer. The record itself is not rewritten,
 //! because it grows with its object (a line for each MiB), and origins may be asked every second.
 
-use crate::http_cache::Fields;
+use crate::http_cache::{Fields, Tags};
 use crate::policy::Terms;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
@@ -43,13 +43,18 @@ pub(super) struct Header {
     stale_seconds: u64,
     #[serde(default)]
     fields: Fields,
+    /// A record of a release that knew no tags may be of an object that has some.
+    #[serde(default = "Tags::unknown")]
+    tags: Tags,
     /// When the origin answered.
     pub(super) said_unix_seconds: u64,
 }
 
 impl Header {
-    pub(super) fn new(path: &str, size: u64, terms: &Terms) -> Self {
+    /// The record of an object whose `terms` the origin sent some time `ago`.
+    pub(super) fn new(path: &str, size: u64, terms: &Terms, ago: Duration) -> Self {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let said = now.saturating_sub(ago);
         let Terms { etag, content_type, cache_control, fresh, stale, .. } = terms.clone();
         Self {
             path: path.to_owned(),
@@ -62,7 +67,8 @@ impl Header {
             fresh_seconds: fresh.as_secs(),
             stale_seconds: stale.as_secs(),
             fields: terms.fields.clone(),
-            said_unix_seconds: now.as_secs(),
+            tags: terms.tags.clone(),
+            said_unix_seconds: said.as_secs(),
         }
     }
 
@@ -72,7 +78,8 @@ impl Header {
         // Both sides are rounded down to seconds.
         let is_stricter = self.end_unix_seconds().saturating_add(1) < kept.end_unix_seconds();
         let is_other = (self.stale_seconds, &self.cache_control, &self.content_type, self.modified)
-            != (kept.stale_seconds, &kept.cache_control, &kept.content_type, kept.modified);
+            != (kept.stale_seconds, &kept.cache_control, &kept.content_type, kept.modified)
+            || self.tags != kept.tags;
         // An object that always has to be revalidated gains nothing from a newer answer.
         let lasts = self.end_unix_seconds() - self.said_unix_seconds;
         let later = self.said_unix_seconds.saturating_sub(kept.said_unix_seconds);
@@ -100,6 +107,7 @@ impl Header {
             fresh: Duration::from_secs(self.fresh_seconds),
             stale: Duration::from_secs(self.stale_seconds),
             fields: self.fields,
+            tags: self.tags,
         }
     }
 }
@@ -175,8 +183,9 @@ mod tests {
             fresh: Duration::from_secs(fresh),
             stale: Duration::from_secs(stale),
             fields: Fields::default(),
+            tags: Tags::default(),
         };
-        Header { said_unix_seconds, ..Header::new("/a", 7, &terms) }
+        Header { said_unix_seconds, ..Header::new("/a", 7, &terms, Duration::ZERO) }
     }
 
     #[test]
@@ -231,8 +240,9 @@ mod tests {
             fresh: Duration::from_secs(5),
             stale: Duration::from_secs(6),
             fields: Fields::of(&[("A", "b")]),
+            tags: Tags::of(&Fields::of(&[("xkey", "c d")])),
         };
-        let header = Header::new("/a", 7, &terms);
+        let header = Header::new("/a", 7, &terms, Duration::ZERO);
         let mut record = create(&path, &header).unwrap();
         append(&record, 3, &[0xab; 32]).unwrap();
         let (signed, long) = ("+1".repeat(32), "ab".repeat(33));
@@ -242,5 +252,14 @@ mod tests {
         assert_eq!(read_header, header);
         assert_eq!(read_header.terms(), terms);
         assert_eq!(blocks, HashMap::from([(3, [0xab; 32]), (5, [0x01; 32])]));
+    }
+    #[test]
+    fn a_record_of_a_release_without_tags_may_have_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        let mut value = serde_json::to_value(header("a", 1000, 1, 2)).unwrap();
+        value.as_object_mut().unwrap().remove("tags");
+        fs::write(&path, format!("{value}\n")).unwrap();
+        assert!(read(&path).unwrap().0.terms().tags.has("any"));
     }
 }

@@ -3,9 +3,12 @@
 //! Each path has a bounded number of variants. The bodies are files next to the objects and count against the size of the cache; the heads
 //! are in memory, bounded as well. They end with the process.
 
-use super::epochs::{Epoch, Epochs};
-use crate::http_cache::{Fields, Lifetime, RequestDirectives, Selecting};
-use std::collections::HashMap;
+use super::TagIndex;
+use super::epochs::{Epoch, Epochs, Outdated};
+use crate::http_cache::{Fields, Lifetime, RequestDirectives, Selecting, Tags};
+use crate::purge::{Purge, PurgeScope};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -90,8 +93,10 @@ pub(crate) enum Use {
 /// All stored responses.
 #[derive(Default)]
 pub(crate) struct Responses {
-    by_path: HashMap<String, Vec<Arc<StoredResponse>>>,
+    /// In order, so that those under a prefix are found at once.
+    by_path: BTreeMap<String, Vec<Arc<StoredResponse>>>,
     paths: HashMap<u64, String>,
+    tags: TagIndex,
     bytes: usize,
     epochs: Epochs,
 }
@@ -118,6 +123,17 @@ impl Responses {
         self.epochs.of(path)
     }
 
+    /// Whether a response with these tags, which was requested in the epoch `asked`, is outdated by now.
+    pub(crate) fn outdated(&self, path: &str, tags: &Tags, asked: Epoch) -> Option<Outdated> {
+        self.epochs.outdated(path, tags, asked)
+    }
+
+    /// What a purge covers is not stored if it was requested before. Returns the numbers of what is stored of it.
+    pub(crate) fn begin_purge(&mut self, purge: &Purge) -> Vec<u64> {
+        self.epochs.note_purge(purge);
+        self.covered(&purge.scope)
+    }
+
     /// The current state of a response, if it is still stored.
     pub(crate) fn current(&self, number: u64) -> Option<Arc<StoredResponse>> {
         let variants = self.by_path.get(self.paths.get(&number)?)?;
@@ -127,9 +143,9 @@ impl Responses {
     /// Adds a response to `request`, which was sent in the epoch `asked`, in place of those that the request would have selected. Returns the
     /// numbers of those whose files are to be removed: the displaced ones, or its own if that epoch has ended.
     pub(crate) fn put(&mut self, new: StoredResponse, request: &Fields, asked: Epoch) -> Vec<u64> {
-        match self.epoch(&new.path) == asked {
-            true => self.insert(new, request),
-            false => vec![new.number],
+        match self.outdated(&new.path, &Tags::of(&new.fields), asked) {
+            None => self.insert(new, request),
+            Some(_) => vec![new.number],
         }
     }
 
@@ -141,9 +157,10 @@ impl Responses {
         request: &Fields,
         asked: Epoch,
     ) -> Vec<u64> {
-        match self.paths.contains_key(&new.number) && self.epoch(&new.path) == asked {
-            true => self.insert(new, request),
-            false => Vec::new(),
+        let is_stored = self.paths.contains_key(&new.number);
+        match self.outdated(&new.path, &Tags::of(&new.fields), asked) {
+            None if is_stored => self.insert(new, request),
+            _ => Vec::new(),
         }
     }
 
@@ -154,6 +171,9 @@ impl Responses {
         if variants.len() >= VARIANTS_MAX {
             gone.push(variants.remove(0));
         }
+        // First, because one of them may have the same number.
+        gone.iter().for_each(|one| self.tags.remove(one.number, &Tags::of(&one.fields)));
+        self.tags.add(new.number, &Tags::of(&new.fields));
         self.bytes += new.head_bytes();
         self.paths.insert(new.number, new.path.clone());
         let own = new.number;
@@ -184,7 +204,10 @@ impl Responses {
         let mut freed = 0;
         variants.retain(|one| {
             let is_it = one.number == number;
-            freed += if is_it { one.head_bytes() } else { 0 };
+            if is_it {
+                freed += one.head_bytes();
+                self.tags.remove(number, &Tags::of(&one.fields));
+            }
             !is_it
         });
         self.bytes -= freed;
@@ -204,6 +227,37 @@ impl Responses {
     pub(crate) fn outdate(&mut self, path: &str) {
         for one in self.by_path.get_mut(path).into_iter().flatten() {
             *one = Arc::new(StoredResponse { is_invalid: true, ..(**one).clone() });
+        }
+    }
+
+    /// The numbers of the responses that a purge covers.
+    fn covered(&self, scope: &PurgeScope) -> Vec<u64> {
+        match scope {
+            PurgeScope::Url(path) => self.numbers(path),
+            PurgeScope::Prefix(prefix) => {
+                let all = self
+                    .by_path
+                    .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
+                let under = all.take_while(|(path, _)| path.starts_with(prefix));
+                under.flat_map(|(_, variants)| variants).map(|one| one.number).collect()
+            }
+            PurgeScope::Tags(tags) => {
+                let found: BTreeSet<u64> =
+                    tags.iter().flat_map(|tag| self.tags.find(tag)).collect();
+                found.into_iter().collect()
+            }
+        }
+    }
+
+    /// The response is stale from now on, if it was fresh: it has to be revalidated, unless the origin allows it to be used meanwhile.
+    pub(crate) fn make_stale(&mut self, number: u64, now: Instant) {
+        let variants = self.paths.get(&number).and_then(|path| self.by_path.get_mut(path));
+        for one in variants.into_iter().flatten().filter(|one| one.number == number) {
+            if one.fresh_left(now) > Duration::ZERO {
+                let mut stale = (**one).clone();
+                stale.lifetime.fresh = now.saturating_duration_since(stale.at);
+                *one = Arc::new(stale);
+            }
         }
     }
 }
@@ -274,5 +328,49 @@ mod tests {
         assert!(responses.current(1).is_none(), "its file is gone");
         responses.outdate("/a");
         assert!(responses.current(2).unwrap().is_invalid);
+    }
+
+    #[test]
+    fn a_purge_covers_a_path_a_prefix_or_tags_with_all_variants() {
+        let mut responses = Responses::default();
+        for (number, path, tags) in
+            [(1, "/a", "x"), (2, "/a", "x y"), (3, "/a?q", "y"), (4, "/ab", ""), (5, "/b", "z")]
+        {
+            let (mut new, request) = response(number, &format!("l{number}"));
+            new.path = path.to_owned();
+            new.fields.push("Surrogate-Key", tags);
+            let asked = responses.epoch(path);
+            responses.put(new, &request, asked);
+        }
+        let tags =
+            |names: &[&str]| PurgeScope::Tags(names.iter().map(|one| (*one).into()).collect());
+        assert_eq!(responses.covered(&PurgeScope::Url("/a".into())), [1, 2]);
+        assert_eq!(responses.covered(&PurgeScope::Prefix("/a".into())), [1, 2, 3, 4]);
+        assert_eq!(responses.covered(&PurgeScope::Prefix("/".into())).len(), 5);
+        assert_eq!(responses.covered(&tags(&["x", "y", "w"])), [1, 2, 3]);
+        responses.remove(2);
+        let (new, request) = response(1, "l1");
+        let asked = responses.epoch("/a");
+        responses.put(new, &request, asked);
+        assert_eq!(responses.covered(&tags(&["x", "z"])), [5], "a renewed head has other tags");
+    }
+
+    #[test]
+    fn what_is_made_stale_is_as_old_as_before_and_stale_only_from_then_on() {
+        let mut responses = Responses::default();
+        let (mut new, request) = response(1, "en");
+        new.lifetime.fresh = Duration::from_secs(60);
+        let at = new.at;
+        let asked = responses.epoch("/a");
+        responses.put(new, &request, asked);
+        let now = at + Duration::from_secs(20);
+        responses.make_stale(1, now);
+        let found = |responses: &Responses| responses.find("/a", &request).unwrap();
+        let stale = found(&responses);
+        assert_eq!(stale.fresh_left(now), Duration::ZERO);
+        assert_eq!(stale.stale_for(now + Duration::from_secs(5)), Duration::from_secs(5));
+        assert!(stale.age(now) == Duration::from_secs(20) && !stale.is_invalid);
+        responses.make_stale(1, now + Duration::from_secs(9));
+        assert_eq!(found(&responses).stale_for(now), Duration::ZERO, "it has been since then");
     }
 }

@@ -5,7 +5,7 @@ use edge::contract::{Described, RESPONSES_FROM, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// One version of an object, fresh or stale.
@@ -14,11 +14,20 @@ pub(crate) struct Live {
     pub(super) file: OwnedFd,
     pub(super) arrived: Arc<PresentBlocks>,
     is_ended: AtomicBool,
+    /// How often it has been made stale before its time.
+    times_outdated: AtomicU64,
 }
 
 impl Live {
     pub(super) fn new(number: u64, file: OwnedFd, arrived: PresentBlocks) -> Self {
-        Self { number, file, arrived: Arc::new(arrived), is_ended: AtomicBool::new(false) }
+        let (is_ended, times_outdated) = Default::default();
+        Self { number, file, arrived: Arc::new(arrived), is_ended, times_outdated }
+    }
+
+    /// It is stale from now on, although its time isn't over: it has to be revalidated, unless the origin can't be reached and allows that. This
+    /// concerns every answer about it so far, also those that only a worker still has.
+    pub(super) fn make_stale(&self) {
+        self.times_outdated.fetch_add(1, Relaxed);
     }
 
     /// Whether it is the file of a response that is no object. All of it is on its way from the beginning, and the helper can't be asked for it.
@@ -63,18 +72,24 @@ pub(crate) struct Cached {
     pub(crate) described: Described,
     pub(super) at: Instant,
     is_invalid: AtomicBool,
+    /// The object's count when the origin answered.
+    times_outdated: u64,
 }
 
 impl Cached {
     /// The origin's current answer.
     pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
-        Self { live, described, at: Instant::now(), is_invalid: AtomicBool::new(false) }
+        let times_outdated = live.times_outdated.load(Relaxed);
+        let is_invalid = AtomicBool::new(false);
+        Self { live, described, at: Instant::now(), is_invalid, times_outdated }
     }
 
     /// Whether it may be served without revalidation.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
         let fresh = Duration::from_millis(self.described.fresh_ms);
-        now.saturating_duration_since(self.at) < fresh && self.may_be_used()
+        let is_young = now.saturating_duration_since(self.at) < fresh;
+        let is_current = self.live.times_outdated.load(Relaxed) == self.times_outdated;
+        is_young && is_current && self.may_be_used()
     }
 
     /// A request may have changed it at the origin: it has to be revalidated before it is served again.

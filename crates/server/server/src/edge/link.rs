@@ -2,6 +2,7 @@
 
 use super::cached::{Cached, Live};
 use super::passing::{Passing, Ticket};
+use super::purging::{BegunPurge, PurgeCounts, PurgeFailed, Purging};
 use super::table::{Question, Reply, Table, Wanted};
 use super::{NoAnswer, QueueFull};
 use crate::redact;
@@ -10,6 +11,7 @@ use disk::{ARRIVAL_BYTES, PresentBlocks};
 use edge::contract::{
     BLOCK_BYTES, Described, EdgeAsk, EdgeTold, ForwardedRequest, PassedResponse, Trouble,
 };
+use edge::purge::Purge;
 use helper_process::packets;
 use reactor::{Remote, Woken, remote};
 use std::collections::BTreeMap;
@@ -48,6 +50,7 @@ pub(crate) struct EdgeLink {
     failures: Mutex<Counts>,
     retries: Mutex<Counts>,
     passing: Passing,
+    purging: Purging,
     askers: AtomicU64,
     told: Mutex<Option<Instant>>,
     /// Keeps other servers off the cache for as long as this one runs.
@@ -75,6 +78,7 @@ impl EdgeLink {
             failures: Mutex::default(),
             retries: Mutex::default(),
             passing: Passing::new(passed_bytes_max),
+            purging: Purging::default(),
             askers: AtomicU64::new(1),
             told: Mutex::default(),
             _lock: lock,
@@ -119,6 +123,7 @@ impl EdgeLink {
         table.live().for_each(|live| live.arrived.end(NOBODY));
         drop(table);
         self.passing.forget();
+        self.purging.fail(GONE);
         self.wake_all();
         self.complain(GONE);
     }
@@ -132,6 +137,7 @@ impl EdgeLink {
                 table.live().for_each(|live| live.forget_helper());
                 drop(table);
                 self.passing.forget();
+                self.purging.again().into_iter().for_each(|ask| self.ask(ask));
             }
             EdgeTold::CannotBegin { said } => {
                 // The helper has reported it to the operator by itself.
@@ -143,6 +149,7 @@ impl EdgeLink {
                 table.live().for_each(|live| live.fail_asked(Trouble::Unreachable));
                 drop(table);
                 self.passing.forget();
+                self.purging.fail("the edge's helper cannot begin, see the log");
             }
             EdgeTold::Object(described) => self.take_object(described, file),
             EdgeTold::Refused { path, why, for_ms, said } => {
@@ -166,6 +173,16 @@ impl EdgeLink {
                 self.table().refuse(&path, Trouble::Uncacheable, lasts);
             }
             EdgeTold::Invalid { path } => self.table().invalidate(&path),
+            EdgeTold::Stale { object } => {
+                if let Some(live) = self.live(object) {
+                    live.make_stale();
+                }
+            }
+            EdgeTold::Purged { ticket, purged } => {
+                if let Some(line) = self.purging.done(ticket, purged) {
+                    eprintln!("fullbore: {line}");
+                }
+            }
             EdgeTold::Passed { ticket, response } => self.take_passed(ticket, *response, file),
             EdgeTold::NotPassed { ticket, why, said } => {
                 self.passing.refuse(ticket, why);
@@ -305,6 +322,29 @@ impl EdgeLink {
         Ok(ticket)
     }
 
+    /// Begins a purge, whose URL is as responses are stored under it, for someone whom the log names.
+    ///
+    /// # Errors
+    /// If it can't be carried out.
+    pub(super) fn begin_purge(
+        &self,
+        purge: Purge,
+        by: &str,
+    ) -> Result<BegunPurge<'_>, PurgeFailed> {
+        let (begun, ask) = self.purging.begin(purge, by)?;
+        // After it is listed: so either this or the thread that records the helper's end sees the other.
+        if let Some(why) = self.trouble() {
+            return Err(PurgeFailed::NoHelper(why));
+        }
+        self.ask(ask);
+        Ok(begun)
+    }
+
+    /// Purges since the start.
+    pub(super) fn purges(&self) -> PurgeCounts {
+        self.purging.counts()
+    }
+
     /// Sends the helper the questions whose turn it is.
     fn send_questions(&self) {
         let mut table = self.table();
@@ -319,7 +359,7 @@ impl EdgeLink {
     }
 
     /// Number of questions waiting for their turn.
-    pub(crate) fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.table().waiting() + self.passing.waiting()
     }
 
@@ -350,6 +390,9 @@ impl EdgeLink {
                 }
             }
             EdgeAsk::Pass { ticket, .. } => self.passing.refuse(ticket, why),
+            EdgeAsk::Purge { ticket, .. } => {
+                self.purging.refuse(ticket, "the edge's helper cannot be asked, see the log");
+            }
             // It is reported again in a second.
             EdgeAsk::Used { .. } => {}
         }
@@ -370,17 +413,17 @@ impl EdgeLink {
     }
 
     /// Bytes fetched since the start.
-    pub(crate) fn fetched_bytes(&self) -> u64 {
+    pub(super) fn fetched_bytes(&self) -> u64 {
         self.fetched_bytes.load(Relaxed)
     }
 
     /// Fetches and writes to the cache that failed, by reason.
-    pub(crate) fn failures(&self) -> Counts {
+    pub(super) fn failures(&self) -> Counts {
         self.failures.lock().expect("no holder of this lock can panic").clone()
     }
 
     /// Requests to the origin that were made again, by reason.
-    pub(crate) fn retries(&self) -> Counts {
+    pub(super) fn retries(&self) -> Counts {
         self.retries.lock().expect("no holder of this lock can panic").clone()
     }
 
@@ -483,160 +526,5 @@ fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>, link: &Weak<EdgeLink>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use fullbore_tests::until;
-    use std::os::fd::AsFd;
-
-    const HOUR_MS: u64 = 3_600_000;
-
-    const WANTED: Wanted<'static> = Wanted { offset: 0, asker: 1, request: &ForwardedRequest::get };
-
-    /// A link, and the helper's end of its socket.
-    fn link() -> (Arc<EdgeLink>, OwnedFd) {
-        let (ours, helpers) = packets::pair().unwrap();
-        let lock = tempfile::tempfile().unwrap();
-        (EdgeLink::start(ours, lock, 1, (100, 1 << 28)).unwrap(), helpers)
-    }
-
-    /// Result of looking `path` up; `None` if the helper has to be asked.
-    fn looked(
-        link: &EdgeLink,
-        path: &str,
-        since: Instant,
-    ) -> Option<Result<Arc<Cached>, NoAnswer>> {
-        match link.look(path, &WANTED, since, IpAddr::from([192, 0, 2, 1])) {
-            Ok(Looked::Found(cached)) => Some(Ok(cached)),
-            Ok(Looked::Waits(_)) => None,
-            Err(why) => Some(Err(why)),
-        }
-    }
-
-    /// Reports an object, and waits until it is known.
-    fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u64, u64)) {
-        let before = Instant::now();
-        let described = Described {
-            path: path.into(),
-            object,
-            size: 1,
-            etag: "\"x\"".into(),
-            content_type: None,
-            modified: None,
-            is_date_strong: false,
-            cache_control: None,
-            fresh_ms: terms_ms.0,
-            stale_ms: terms_ms.1,
-            age_ms: 0,
-            is_stale: false,
-            fields: edge::http_cache::Fields::default(),
-        };
-        let file = tempfile::tempfile().unwrap();
-        packets::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
-        until("the object to be known", || looked(link, path, before).is_some());
-    }
-
-    fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, NoAnswer>> {
-        looked_at(link, path, Instant::now())
-    }
-
-    /// The number of the object that a viewer gets whose request came at `since`.
-    fn looked_at(link: &EdgeLink, path: &str, since: Instant) -> Option<Result<u64, NoAnswer>> {
-        Some(looked(link, path, since)?.map(|cached| cached.live.number))
-    }
-
-    #[test]
-    fn without_a_helper_what_is_stale_is_served_only_while_the_origin_allows_it() {
-        let (link, helper) = link();
-        tell(&link, &helper, "/fresh", 1, (HOUR_MS, 0));
-        tell(&link, &helper, "/stale", 2, (0, HOUR_MS));
-        tell(&link, &helper, "/short", 3, (0, 1));
-        tell(&link, &helper, "/strict", 4, (0, 0));
-        // sleeps: what may be used for a millisecond has to be older than that
-        std::thread::sleep(Duration::from_millis(2));
-        assert_eq!(status(&link, "/stale"), None, "the helper is asked first");
-        assert_eq!(link.trouble(), None);
-        drop(helper);
-        until("the helper to be missed", || link.trouble().is_some());
-        assert_eq!(status(&link, "/fresh"), Some(Ok(1)));
-        assert_eq!(status(&link, "/stale"), Some(Ok(2)));
-        for path in ["/short", "/strict", "/unknown"] {
-            assert_eq!(status(&link, path), Some(Err(Trouble::Unreachable.into())), "{path}");
-        }
-        let since = Instant::now();
-        let is_stale = |path| looked(&link, path, since).unwrap().ok().unwrap().is_stale(since);
-        assert!(is_stale("/stale") && !is_stale("/fresh"));
-        assert!(link.trouble().unwrap().contains("restart the server"));
-    }
-
-    #[test]
-    fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
-        let (link, helper) = link();
-        let pass =
-            || link.pass("/a".into(), (1, ForwardedRequest::get()), IpAddr::from([192, 0, 2, 1]));
-        assert_eq!(status(&link, "/a"), None);
-        let said = "objects is a file".to_owned();
-        packets::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
-        until("the helper to be missed", || link.trouble().is_some());
-        assert!(link.trouble().unwrap().contains("objects is a file"));
-        assert_eq!(status(&link, "/a"), Some(Err(Trouble::Unreachable.into())));
-        assert_eq!(pass().err(), Some(Trouble::Unreachable.into()));
-        packets::send(&helper, &EdgeTold::Began, None).unwrap();
-        until("the next helper", || link.trouble().is_none());
-        assert_eq!(status(&link, "/a"), None);
-        assert!(pass().is_ok());
-    }
-
-    #[test]
-    fn a_question_that_cannot_be_sent_is_refused_and_the_next_one_is_sent() {
-        let (link, helper) = link();
-        let client = IpAddr::from([192, 0, 2, 1]);
-        let huge = || {
-            let value = "a".repeat(packets::PACKET_BYTES_MAX);
-            let fields = edge::http_cache::Fields::of(&[("A", &value)]);
-            ForwardedRequest { fields, ..ForwardedRequest::get() }
-        };
-        let since = Instant::now();
-        let wanted = Wanted { offset: 0, asker: 1, request: &huge };
-        let looked = link.look("/a", &wanted, since, client);
-        assert!(matches!(looked, Ok(Looked::Waits(_))));
-        let answer = || looked_at(&link, "/a", since);
-        until("it to be refused", || answer() == Some(Err(Trouble::Wrong.into())));
-        let ticket = link.pass("/b".into(), (2, huge()), client).unwrap();
-        let mut answer = None;
-        until("it to be refused", || {
-            answer = ticket.answer();
-            answer.is_some()
-        });
-        assert_eq!(answer.unwrap().err(), Some(Trouble::Wrong.into()));
-        let _small = link.pass("/c".into(), (3, ForwardedRequest::get()), client).unwrap();
-        let (asked, _) = packets::receive::<EdgeAsk>(&helper, &mut Vec::new()).unwrap().unwrap();
-        assert!(matches!(asked, EdgeAsk::Pass { ref path, .. } if path == "/c"), "{asked:?}");
-        assert_eq!(link.failures().get(Trouble::Wrong.as_str()), Some(&2));
-    }
-
-    #[test]
-    fn while_many_questions_wait_what_is_stale_is_served_where_the_origin_allows_it() {
-        let (link, helper) = link();
-        for number in 0..80 {
-            tell(&link, &helper, &format!("/film{number}"), number + 1, (0, 0));
-        }
-        tell(&link, &helper, "/lax", 1000, (0, HOUR_MS));
-        tell(&link, &helper, "/strict", 1001, (0, 0));
-        assert_eq!(status(&link, "/lax"), None, "there is time to ask");
-        let client = |number: u8| IpAddr::from([192, 0, 2, number]);
-        let ask = |number: u8| {
-            let path = format!("/film{number}");
-            let looked = link.look(&path, &WANTED, Instant::now(), client(number));
-            let Ok(looked) = looked else { panic!("there is room for all of them") };
-            looked
-        };
-        let waiting: Vec<_> = (0..80).map(ask).collect();
-        assert!(link.waiting() > 32, "{}", link.waiting());
-        assert_eq!(status(&link, "/lax"), Some(Ok(1000)));
-        assert_eq!(status(&link, "/strict"), None);
-        assert_eq!(status(&link, "/new"), None, "that is asked in a place of its own");
-        drop(waiting);
-        assert_eq!(link.waiting(), 0, "no viewer waits for them any more");
-        assert_eq!(status(&link, "/lax"), None);
-    }
-}
+#[path = "link_tests.rs"]
+mod tests;

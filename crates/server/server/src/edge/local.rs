@@ -2,13 +2,15 @@
 
 use super::NoAnswer;
 use super::cached::{Cached, Live};
+use super::key::escaped_key;
 use super::link::{ANSWER_MAX, EdgeLink, Looked, Waiting};
 use super::passing::ForOne;
+use super::purging::{PURGE_MAX, PurgeFailed, purge_of};
 use super::table::{Reply, Wanted};
 use delivery::Channel;
 use disk::{File, SparseFile, Waiters};
 use edge::contract::{ForwardedRequest, PassedResponse, Trouble};
-use edge::escaped;
+use edge::purge::{Purge, Purged};
 use reactor::{Woken, timeout_at};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -60,23 +62,6 @@ pub(crate) struct Forwarded<'a> {
     asker: u64,
     request: &'a dyn Fn() -> ForwardedRequest,
 }
-
-/// The path of a request to the origin, from a decoded path, perhaps with `?` and a query after it, which is not decoded.
-fn escaped_key(key: &[u8]) -> String {
-    match key.iter().position(|byte| *byte == QUERY) {
-        Some(at) => {
-            let query = key[at + 1..].iter().map(|byte| match byte.is_ascii_graphic() {
-                true => char::from(*byte).to_string(),
-                false => format!("%{byte:02X}"),
-            });
-            format!("{}?{}", escaped(&key[..at]), query.collect::<String>())
-        }
-        None => escaped(key),
-    }
-}
-
-/// Separates a decoded path, which never contains this byte, from a query.
-pub(crate) const QUERY: u8 = 0;
 
 /// How a file was found: a counter's label.
 pub(crate) type Lookup = &'static str;
@@ -200,6 +185,24 @@ impl LocalEdge {
             let _held = (&taken, &held);
         };
         Ok((response, Some(self.opened(&live, ask)?)))
+    }
+
+    /// Purges stored responses, and returns what was found once later requests can't get it any more.
+    pub(crate) async fn purge(
+        &self,
+        asked: Purge,
+        by: &str,
+        checks_tokens: bool,
+    ) -> Result<Purged, PurgeFailed> {
+        let begun = self.link.begin_purge(purge_of(asked, checks_tokens)?, by)?;
+        let deadline = Instant::now() + PURGE_MAX;
+        loop {
+            if let Some(outcome) = begun.outcome() {
+                return outcome;
+            }
+            let changed = timeout_at(deadline, self.waiters.changed()).await;
+            changed.map_err(|_| PurgeFailed::TimedOut)?;
+        }
     }
 
     /// Waits for the helper's answer, or until the viewer disconnects.

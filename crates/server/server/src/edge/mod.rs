@@ -3,23 +3,28 @@
 //! Two threads talk to the helper, one in each direction ([`link`]). Their results are in one table for all workers. A worker has its own open
 //! files ([`local`]), so a request for a cached and fresh object takes no lock, and its bytes take the same way as those of a library's file.
 //! Sessions wait for missing objects; the worker is woken when there is news. Responses that must not be cached are fetched for each session alone
-//! ([`passing`]).
+//! ([`passing`]). Operators' purges go the same way ([`purging`]).
 //!
 //! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`fair_queue`]). So one client can't
 //! starve the others, and a question is dropped when its viewer disconnects.
 
 mod cached;
 mod fair_queue;
+mod figures;
+mod key;
 mod link;
 mod local;
 mod passing;
+mod purging;
 mod start;
 mod table;
 
 pub(crate) use cached::Cached;
 pub(crate) use fair_queue::QueueFull;
+pub(crate) use key::key_of;
 pub(crate) use link::EdgeLink;
-pub(crate) use local::{Forwarded, LocalEdge, QUERY, Viewer};
+pub(crate) use local::{Forwarded, LocalEdge, Viewer};
+pub(crate) use purging::PurgeFailed;
 pub(crate) use start::Starting;
 
 use edge::contract::Trouble;

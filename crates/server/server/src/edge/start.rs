@@ -47,7 +47,7 @@ impl Starting {
         let credentials = HandedOn::here().map_err(helper)?;
         // The helper must be the same program as the server, even if another file has replaced it at its path.
         let mut keeper = Command::new("/proc/self/exe")
-            .args(["edge", "--origin", origin, "--bytes", &bytes_max.to_string()])
+            .args(["edge", "helper", "--origin", origin, "--bytes", &bytes_max.to_string()])
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
             .args((!config.sandbox).then_some("--no-sandbox"))
             .arg("--cache")

@@ -1,7 +1,7 @@
 //! Decides on the response to a request, and sends it.
 
 use super::edged::Asked;
-use super::{Session, Suited, other_spelling};
+use super::{Session, Suited, other_spelling, purging};
 use crate::access_log::LogEntry;
 use crate::edge::Viewer;
 use crate::libraries::Library;
@@ -171,6 +171,10 @@ async fn prepare(
     (client, channel): (IpAddr, &Channel),
     verified: &mut Verified,
 ) -> (Response, Option<Rc<File>>) {
+    if worker.libraries.is_purge(request) {
+        // Boxed, so that requests of viewers do not pay for it.
+        return (Box::pin(purging::answer(worker, request, client)).await, None);
+    }
     let is_sent_on = worker.libraries.sends_on(request);
     if request.method == fullbore_http::Method::Options && !is_sent_on {
         return (worker.with_context(|context| fullbore_http::options(request, context)), None);
@@ -380,6 +384,17 @@ pub(super) fn refused_as<'a>(
 ) -> Response {
     worker.numbers.count(Family::Refusals, reason);
     worker.with_context(|context| fullbore_http::refuse(refusal, asked, context))
+}
+
+/// As [`refused_as`], with an explanation.
+pub(super) fn refused_because(
+    worker: &Worker,
+    (reason, refusal): (&'static str, Refusal),
+    why: &str,
+    request: &Request,
+) -> Response {
+    worker.numbers.count(Family::Refusals, reason);
+    worker.with_context(|context| fullbore_http::refuse_because(refusal, why, request, context))
 }
 
 fn refusal_for(error: OpenError) -> Refusal {

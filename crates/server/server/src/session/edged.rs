@@ -1,8 +1,8 @@
 //! Answers from a caching edge: the origin's objects, under the origin's validators.
 
 use super::answer::{count_refusal, note_experience, refused_as};
-use super::forwarding::{self, check_length, forwarded_request, key_of};
-use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Viewer};
+use super::forwarding::{self, check_length, forwarded_request};
+use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Viewer, key_of};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
 /// and not by a response that breaks off.
 pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
     let Asked { worker, edge, request, path, body, .. } = asked;
-    let key = key_of(worker, request, path);
+    let key = key_of(path, request.query(), worker.libraries.gate.is_some());
     if let Err(reject) = check_length(request, &key, body) {
         return (refused_as(worker, reject.as_str(), reject.into(), request), None);
     }
@@ -48,7 +48,9 @@ pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
                 note_experience(worker, request, path, response.status);
                 return (response, Some(file));
             }
-            Err(NoAnswer::Trouble(Trouble::Changed | Trouble::Evicted)) if tries < TRIES => {
+            Err(NoAnswer::Trouble(Trouble::Changed | Trouble::Evicted | Trouble::Purged))
+                if tries < TRIES =>
+            {
                 tries += 1;
             }
             Err(NoAnswer::Trouble(Trouble::Uncacheable)) => {

@@ -1,6 +1,5 @@
-//! What of a viewer's request travels to the origin, and what of its query.
+//! What of a viewer's request travels to the origin.
 
-use crate::edge::QUERY;
 use crate::redact;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
@@ -10,11 +9,6 @@ use std::borrow::Cow;
 
 /// Fields of which the helper makes its own, or which are for this server. In lower case.
 const OWN: [&str; 5] = ["host", "content-length", "expect", "fullbore-copy", "accept-encoding"];
-
-/// Parameters of a query that are for this server: a player's report (CTA-5004), and a token. Each viewer has others, so they would make one film
-/// many.
-const REPORT: &[u8] = b"CMCD";
-const TOKEN: &[u8] = b"token";
 
 /// Whether a request tells the origin who its viewer is: by a password, or by a cookie if cookies travel.
 pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
@@ -43,30 +37,6 @@ pub(super) fn check_length(request: &Request, key: &[u8], body: &[u8]) -> Result
     } else {
         Ok(())
     }
-}
-
-/// The key of a response: the decoded path, and the query without what is for this server.
-pub(super) fn key_of(worker: &Worker, request: &Request, path: &[u8]) -> Vec<u8> {
-    let mut key = path.to_vec();
-    let query = request.query().unwrap_or_default();
-    let kept = query_sent_on(query, worker.libraries.gate.is_some());
-    if !kept.is_empty() {
-        key.push(QUERY);
-        key.extend_from_slice(&kept);
-    }
-    key
-}
-
-/// A query as the origin gets it. If this server checks tokens, they end here, also those within other parameters, such as the address of a
-/// playlist. Otherwise they may be the origin's own.
-fn query_sent_on(query: &[u8], checks_tokens: bool) -> Vec<u8> {
-    let is_own = |parameter: &&[u8]| {
-        let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
-        name == REPORT || checks_tokens && name == TOKEN
-    };
-    let kept = query.split(|byte| *byte == b'&').filter(|parameter| !is_own(parameter));
-    let kept = kept.filter(|parameter| !parameter.is_empty()).collect::<Vec<_>>().join(&b'&');
-    if checks_tokens { redact::without_signatures(&kept).into_owned() } else { kept }
 }
 
 /// The request as it is sent on.
@@ -105,19 +75,6 @@ mod tests {
     use edge::contract::EdgeAsk;
     use fullbore_http::{Parse, RequestLimits};
     use helper_process::packets;
-
-    #[test]
-    fn a_query_is_sent_on_without_what_is_for_this_server() {
-        let token = |signature: &str| format!("1790000000.{signature}.k1.2");
-        let (whole, redacted) = (token(&"0a".repeat(32)), token("-"));
-        let query = format!("CMCD=br%3D1&a=1&token={whole}&page=/t/{whole}/films&&b");
-        let sent = |checks_tokens| {
-            String::from_utf8(query_sent_on(query.as_bytes(), checks_tokens)).unwrap()
-        };
-        assert_eq!(sent(true), format!("a=1&page=/t/{redacted}/films&b"));
-        let whole = format!("a=1&token={whole}&page=/t/{whole}/films&b");
-        assert_eq!(sent(false), whole, "the origin may check its own");
-    }
 
     #[test]
     fn a_request_that_fits_into_no_message_is_refused() {

@@ -10,6 +10,7 @@ mod forwarding;
 mod memory_tests;
 mod moving;
 mod other_spelling;
+mod purging;
 
 pub(crate) use moving::{MovingSession, arrive};
 

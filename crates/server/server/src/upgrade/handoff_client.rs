@@ -118,9 +118,14 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
             (ToNew::Door, socket) => inherited.socket = socket,
             (ToNew::All { process }, _) => return Ok((process, inherited)),
             (ToNew::Refused { why }, _) => return Err(UpgradeError::Refused(why)),
-            (ToNew::Viewers | ToNew::Go | ToNew::Settled | ToNew::Config { .. }, _) => {
-                return Err(UpgradeError::Gone);
-            }
+            (
+                ToNew::Viewers
+                | ToNew::Go
+                | ToNew::Settled
+                | ToNew::Config { .. }
+                | ToNew::Purged { .. },
+                _,
+            ) => return Err(UpgradeError::Gone),
         }
     }
 }

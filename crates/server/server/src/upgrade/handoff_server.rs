@@ -10,9 +10,11 @@ use crate::notify::notify;
 use crate::signals::News;
 use config::obstacle;
 use config::{AcmeChallenge, Config};
+use edge::purge::Purge;
 use helper_process::packets;
 use rustix::net::UCred;
 use std::io;
+use std::num::NonZeroI32;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -84,16 +86,20 @@ impl HandoffServer {
         if who.uid != rustix::process::geteuid() {
             refuse(
                 line,
-                "only the user who runs it may upgrade it: become that user, for example with sudo -u",
+                "only the user who runs it may upgrade it or purge its cache: become that user, for example with sudo -u",
             );
             let user = who.uid.as_raw();
             return Err(HandoffFailed(format!(
-                "process {process} of user {user} may not upgrade this server"
+                "process {process} of user {user} may not upgrade this server or purge its cache"
             )));
         }
         let ready_seconds = match asked {
             Some((ToOld::Ask { protocol: PROTOCOL, ready_seconds }, _)) => ready_seconds,
             Some((ToOld::Show, _)) => return self.show(line).map(|()| false).map_err(cannot),
+            Some((ToOld::Purge { purge }, _)) => {
+                self.purge(line, purge, process);
+                return Ok(false);
+            }
             Some((ToOld::Failed { why }, _)) => {
                 return Err(HandoffFailed(format!("an upgrade failed: {}", one_line(&why))));
             }
@@ -140,6 +146,18 @@ impl HandoffServer {
             packets::send(line, &ToNew::Config { part: part.to_owned() }, None)?;
         }
         packets::send(line, &ToNew::All { process: std::process::id() }, None)
+    }
+
+    /// Carries out a purge. If the client has gone, the log has the outcome.
+    fn purge(&self, line: &OwnedFd, purge: Purge, process: NonZeroI32) {
+        let Some(edge) = self.admin.edge() else {
+            return refuse(line, "it is no caching edge: it was started without --origin");
+        };
+        let checks_tokens = !self.config.signing.keys.is_empty();
+        match edge.purge(purge, &format!("process {process}"), checks_tokens) {
+            Ok(purged) => drop(packets::send(line, &ToNew::Purged { purged }, None)),
+            Err(why) => refuse(line, &why.to_string()),
+        }
     }
 
     fn refusal(&self) -> Option<&'static str> {

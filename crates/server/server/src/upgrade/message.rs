@@ -1,5 +1,6 @@
 //! The messages between servers, and to the command that starts a new one.
 
+use edge::purge::{Purge, Purged};
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol; it changes when another version could misunderstand a message.
@@ -22,6 +23,11 @@ pub(crate) enum ToOld {
     },
     /// Show me your configuration.
     Show,
+    /// Purge responses that a caching edge has stored. A URL is as the operator wrote it.
+    Purge {
+        /// The purge.
+        purge: Purge,
+    },
     /// I cannot start.
     Failed {
         /// In words.
@@ -49,6 +55,11 @@ pub(crate) enum ToNew {
     Config {
         /// The text that follows the previous part.
         part: String,
+    },
+    /// The purge is done.
+    Purged {
+        /// What it found.
+        purged: Purged,
     },
     /// That was all.
     All {

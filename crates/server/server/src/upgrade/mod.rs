@@ -1,4 +1,5 @@
-//! Hot restart: a new process takes over the listeners without dropping viewers. The same socket reports the configuration that a server runs with.
+//! Hot restart: a new process takes over the listeners without dropping viewers. The same socket reports the configuration that a server runs with,
+//! and takes purges of a caching edge.
 //!
 //! A running server keeps a Unix socket, its upgrade socket. A new server, started by `fullbore upgrade`, connects there and
 //! receives the listeners' descriptors. It starts completely before it reports ready; only then does the old one stop accepting and the new one
@@ -24,6 +25,7 @@ mod handoff_server;
 mod listener_set;
 mod listener_setup;
 mod message;
+mod purging;
 mod running;
 mod socket;
 
@@ -34,6 +36,7 @@ pub(crate) use handoff_server::HandoffServer;
 pub(crate) use listener_set::{ListenerSet, PlainListener};
 pub(crate) use listener_setup::ListenerSetup;
 pub use message::ToLauncher;
+pub use purging::{PurgeError, purge};
 pub use running::running_config;
 
 use config::Config;

@@ -1,0 +1,168 @@
+//! The helper's end of a link is a socket of the test.
+
+use super::*;
+use fullbore_tests::until;
+use std::os::fd::AsFd;
+
+const HOUR_MS: u64 = 3_600_000;
+
+const WANTED: Wanted<'static> = Wanted { offset: 0, asker: 1, request: &ForwardedRequest::get };
+
+/// A link, and the helper's end of its socket.
+fn link() -> (Arc<EdgeLink>, OwnedFd) {
+    let (ours, helpers) = packets::pair().unwrap();
+    let lock = tempfile::tempfile().unwrap();
+    (EdgeLink::start(ours, lock, 1, (100, 1 << 28)).unwrap(), helpers)
+}
+
+/// Result of looking `path` up; `None` if the helper has to be asked.
+fn looked(link: &EdgeLink, path: &str, since: Instant) -> Option<Result<Arc<Cached>, NoAnswer>> {
+    match link.look(path, &WANTED, since, IpAddr::from([192, 0, 2, 1])) {
+        Ok(Looked::Found(cached)) => Some(Ok(cached)),
+        Ok(Looked::Waits(_)) => None,
+        Err(why) => Some(Err(why)),
+    }
+}
+
+/// Reports an object, and waits until it is known.
+fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u64, u64)) {
+    let before = Instant::now();
+    let described = Described {
+        path: path.into(),
+        object,
+        size: 1,
+        etag: "\"x\"".into(),
+        content_type: None,
+        modified: None,
+        is_date_strong: false,
+        cache_control: None,
+        fresh_ms: terms_ms.0,
+        stale_ms: terms_ms.1,
+        age_ms: 0,
+        is_stale: false,
+        fields: edge::http_cache::Fields::default(),
+    };
+    let file = tempfile::tempfile().unwrap();
+    packets::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
+    until("the object to be known", || looked(link, path, before).is_some());
+}
+
+fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, NoAnswer>> {
+    looked_at(link, path, Instant::now())
+}
+
+/// The number of the object that a viewer gets whose request came at `since`.
+fn looked_at(link: &EdgeLink, path: &str, since: Instant) -> Option<Result<u64, NoAnswer>> {
+    Some(looked(link, path, since)?.map(|cached| cached.live.number))
+}
+
+#[test]
+fn without_a_helper_what_is_stale_is_served_only_while_the_origin_allows_it() {
+    let (link, helper) = link();
+    tell(&link, &helper, "/fresh", 1, (HOUR_MS, 0));
+    tell(&link, &helper, "/stale", 2, (0, HOUR_MS));
+    tell(&link, &helper, "/short", 3, (0, 1));
+    tell(&link, &helper, "/strict", 4, (0, 0));
+    // sleeps: what may be used for a millisecond has to be older than that
+    std::thread::sleep(Duration::from_millis(2));
+    assert_eq!(status(&link, "/stale"), None, "the helper is asked first");
+    assert_eq!(link.trouble(), None);
+    drop(helper);
+    until("the helper to be missed", || link.trouble().is_some());
+    assert_eq!(status(&link, "/fresh"), Some(Ok(1)));
+    assert_eq!(status(&link, "/stale"), Some(Ok(2)));
+    for path in ["/short", "/strict", "/unknown"] {
+        assert_eq!(status(&link, path), Some(Err(Trouble::Unreachable.into())), "{path}");
+    }
+    let since = Instant::now();
+    let is_stale = |path| looked(&link, path, since).unwrap().ok().unwrap().is_stale(since);
+    assert!(is_stale("/stale") && !is_stale("/fresh"));
+    assert!(link.trouble().unwrap().contains("restart the server"));
+}
+
+#[test]
+fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
+    let (link, helper) = link();
+    let pass =
+        || link.pass("/a".into(), (1, ForwardedRequest::get()), IpAddr::from([192, 0, 2, 1]));
+    assert_eq!(status(&link, "/a"), None);
+    let said = "objects is a file".to_owned();
+    packets::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
+    until("the helper to be missed", || link.trouble().is_some());
+    assert!(link.trouble().unwrap().contains("objects is a file"));
+    assert_eq!(status(&link, "/a"), Some(Err(Trouble::Unreachable.into())));
+    assert_eq!(pass().err(), Some(Trouble::Unreachable.into()));
+    packets::send(&helper, &EdgeTold::Began, None).unwrap();
+    until("the next helper", || link.trouble().is_none());
+    assert_eq!(status(&link, "/a"), None);
+    assert!(pass().is_ok());
+}
+
+#[test]
+fn a_question_that_cannot_be_sent_is_refused_and_the_next_one_is_sent() {
+    let (link, helper) = link();
+    let client = IpAddr::from([192, 0, 2, 1]);
+    let huge = || {
+        let value = "a".repeat(packets::PACKET_BYTES_MAX);
+        let fields = edge::http_cache::Fields::of(&[("A", &value)]);
+        ForwardedRequest { fields, ..ForwardedRequest::get() }
+    };
+    let since = Instant::now();
+    let wanted = Wanted { offset: 0, asker: 1, request: &huge };
+    let looked = link.look("/a", &wanted, since, client);
+    assert!(matches!(looked, Ok(Looked::Waits(_))));
+    let answer = || looked_at(&link, "/a", since);
+    until("it to be refused", || answer() == Some(Err(Trouble::Wrong.into())));
+    let ticket = link.pass("/b".into(), (2, huge()), client).unwrap();
+    let mut answer = None;
+    until("it to be refused", || {
+        answer = ticket.answer();
+        answer.is_some()
+    });
+    assert_eq!(answer.unwrap().err(), Some(Trouble::Wrong.into()));
+    let _small = link.pass("/c".into(), (3, ForwardedRequest::get()), client).unwrap();
+    let (asked, _) = packets::receive::<EdgeAsk>(&helper, &mut Vec::new()).unwrap().unwrap();
+    assert!(matches!(asked, EdgeAsk::Pass { ref path, .. } if path == "/c"), "{asked:?}");
+    assert_eq!(link.failures().get(Trouble::Wrong.as_str()), Some(&2));
+}
+
+#[test]
+fn what_is_made_stale_is_revalidated_also_by_a_worker_that_had_it_open() {
+    let (link, helper) = link();
+    tell(&link, &helper, "/film", 1, (HOUR_MS, HOUR_MS));
+    let Some(Ok(held)) = looked(&link, "/film", Instant::now()) else { panic!("it is known") };
+    tell(&link, &helper, "/other", 2, (HOUR_MS, HOUR_MS));
+    link.table().bound(1);
+    assert!(held.is_fresh(Instant::now()), "the table has forgotten it, the worker has not");
+    packets::send(&helper, &EdgeTold::Stale { object: 1 }, None).unwrap();
+    until("it to be stale", || !held.is_fresh(Instant::now()));
+    assert!(held.may_be_stale(Instant::now()) && held.is_stale(Instant::now()));
+    tell(&link, &helper, "/film", 1, (HOUR_MS, 0));
+    assert_eq!(status(&link, "/film"), Some(Ok(1)), "the origin has confirmed it");
+}
+
+#[test]
+fn while_many_questions_wait_what_is_stale_is_served_where_the_origin_allows_it() {
+    let (link, helper) = link();
+    for number in 0..80 {
+        tell(&link, &helper, &format!("/film{number}"), number + 1, (0, 0));
+    }
+    tell(&link, &helper, "/lax", 1000, (0, HOUR_MS));
+    tell(&link, &helper, "/strict", 1001, (0, 0));
+    assert_eq!(status(&link, "/lax"), None, "there is time to ask");
+    let client = |number: u8| IpAddr::from([192, 0, 2, number]);
+    let ask = |number: u8| {
+        let path = format!("/film{number}");
+        let looked = link.look(&path, &WANTED, Instant::now(), client(number));
+        let Ok(looked) = looked else { panic!("there is room for all of them") };
+        looked
+    };
+    let waiting: Vec<_> = (0..80).map(ask).collect();
+    assert!(link.waiting() > 32, "{}", link.waiting());
+    assert_eq!(status(&link, "/lax"), Some(Ok(1000)));
+    assert_eq!(status(&link, "/strict"), None);
+    assert_eq!(status(&link, "/new"), None, "that is asked in a place of its own");
+    drop(waiting);
+    assert_eq!(link.waiting(), 0, "no viewer waits for them any more");
+    assert_eq!(status(&link, "/lax"), None);
+}

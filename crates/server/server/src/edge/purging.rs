@@ -1,0 +1,284 @@
+//! Purges that the helper works on.
+//!
+//! The answer to a purge means that no later request gets what it covers from the cache. If the helper dies before it answers, the next one gets the
+//! purge again.
+
+use super::EdgeLink;
+use super::key::stored_under;
+use crate::redact;
+use edge::contract::EdgeAsk;
+use edge::purge::{Purge, PurgeScope, Purged};
+use std::collections::BTreeMap;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// The most purges under way. Each is done in milliseconds, unless it removes very much.
+const UNDER_WAY_MAX: usize = 64;
+
+/// How long a purge may take. Removing a million files takes some ten seconds.
+pub(super) const PURGE_MAX: Duration = Duration::from_secs(60);
+
+/// The longest URL or list of tags that a log line shows.
+const SHOWN_CHARACTERS_MAX: usize = 200;
+
+/// The error for a URL that names nothing.
+const NO_URL: &str = "write a URL such as https://edge.example/films/a.mp4, or its path, with bytes encoded correctly";
+
+/// Why a purge could not be carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PurgeFailed {
+    /// It can't match anything.
+    #[error("nothing was purged: {0}")]
+    Misused(&'static str),
+    /// Too many others are under way.
+    #[error(
+        "nothing was purged: {UNDER_WAY_MAX} other purges are under way; try again in a second"
+    )]
+    TooMany,
+    /// There is no helper.
+    #[error("nothing was purged: {0}")]
+    NoHelper(String),
+    /// The helper has not answered.
+    #[error(
+        "the purge is not done after {} s: the cache\'s disk may be slow; purge again",
+        PURGE_MAX.as_secs()
+    )]
+    TimedOut,
+}
+
+/// The purges under way, and counts of those done.
+#[derive(Default)]
+pub(super) struct Purging {
+    state: Mutex<State>,
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    under_way: BTreeMap<u64, UnderWay>,
+    counts: PurgeCounts,
+}
+
+struct UnderWay {
+    purge: Purge,
+    by: String,
+    outcome: Option<Result<Purged, PurgeFailed>>,
+}
+
+/// Totals since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct PurgeCounts {
+    /// Purges that were carried out, by kind.
+    pub(super) purges: BTreeMap<&'static str, u64>,
+    /// What they found.
+    pub(super) purged: Purged,
+}
+
+/// A purge under way. It is forgotten when this is dropped.
+pub(super) struct BegunPurge<'a> {
+    purging: &'a Purging,
+    ticket: u64,
+}
+
+impl Purging {
+    /// Adds a purge `by` someone, and returns the message for the helper.
+    pub(super) fn begin(
+        &self,
+        purge: Purge,
+        by: &str,
+    ) -> Result<(BegunPurge<'_>, EdgeAsk), PurgeFailed> {
+        purge.scope.check().map_err(PurgeFailed::Misused)?;
+        let mut state = self.state();
+        if state.under_way.len() >= UNDER_WAY_MAX {
+            return Err(PurgeFailed::TooMany);
+        }
+        state.last += 1;
+        let ticket = state.last;
+        let ask = EdgeAsk::Purge { ticket, purge: purge.clone() };
+        state.under_way.insert(ticket, UnderWay { purge, by: by.to_owned(), outcome: None });
+        Ok((BegunPurge { purging: self, ticket }, ask))
+    }
+
+    /// The helper has carried out a purge. Returns a line for the log.
+    pub(super) fn done(&self, ticket: u64, purged: Purged) -> Option<String> {
+        let mut state = self.state();
+        let under_way = state.under_way.get_mut(&ticket).filter(|one| one.outcome.is_none())?;
+        under_way.outcome = Some(Ok(purged));
+        let (line, kind) = (line(under_way, purged), kind(&under_way.purge));
+        *state.counts.purges.entry(kind).or_default() += 1;
+        state.counts.purged.films += purged.films;
+        state.counts.purged.responses += purged.responses;
+        drop(state);
+        self.answered.notify_all();
+        Some(line)
+    }
+
+    /// The messages for a new helper.
+    pub(super) fn again(&self) -> Vec<EdgeAsk> {
+        let state = self.state();
+        let open = state.under_way.iter().filter(|(_, one)| one.outcome.is_none());
+        open.map(|(ticket, one)| EdgeAsk::Purge { ticket: *ticket, purge: one.purge.clone() })
+            .collect()
+    }
+
+    /// A purge could not be sent to the helper.
+    pub(super) fn refuse(&self, ticket: u64, why: &str) {
+        if let Some(one) = self.state().under_way.get_mut(&ticket) {
+            one.outcome.get_or_insert(Err(PurgeFailed::NoHelper(why.to_owned())));
+        }
+        self.answered.notify_all();
+    }
+
+    /// There is no helper.
+    pub(super) fn fail(&self, why: &str) {
+        for one in self.state().under_way.values_mut() {
+            one.outcome.get_or_insert(Err(PurgeFailed::NoHelper(why.to_owned())));
+        }
+        self.answered.notify_all();
+    }
+
+    pub(super) fn counts(&self) -> PurgeCounts {
+        self.state().counts.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl BegunPurge<'_> {
+    /// The outcome, once known.
+    pub(super) fn outcome(&self) -> Option<Result<Purged, PurgeFailed>> {
+        self.purging.state().under_way.get(&self.ticket)?.outcome.clone()
+    }
+
+    /// Blocks until the outcome is known.
+    pub(super) fn wait(&self) -> Result<Purged, PurgeFailed> {
+        let deadline = Instant::now() + PURGE_MAX;
+        let mut state = self.purging.state();
+        loop {
+            if let Some(outcome) =
+                state.under_way.get(&self.ticket).and_then(|one| one.outcome.clone())
+            {
+                return outcome;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(PurgeFailed::TimedOut);
+            }
+            let waited = self.purging.answered.wait_timeout(state, left);
+            state = waited.expect("no holder of this lock can panic").0;
+        }
+    }
+}
+
+impl Drop for BegunPurge<'_> {
+    fn drop(&mut self) {
+        self.purging.state().under_way.remove(&self.ticket);
+    }
+}
+
+/// Its label in metrics.
+fn kind(purge: &Purge) -> &'static str {
+    match (&purge.scope, purge.is_soft) {
+        (scope, false) => scope.as_str(),
+        (PurgeScope::Url(_), true) => "soft_url",
+        (PurgeScope::Prefix(_), true) => "soft_prefix",
+        (PurgeScope::Tags(_), true) => "soft_tag",
+    }
+}
+
+fn line(UnderWay { purge, by, .. }: &UnderWay, purged: Purged) -> String {
+    let what = match &purge.scope {
+        PurgeScope::Url(path) => path.clone(),
+        PurgeScope::Prefix(prefix) => format!("all under {prefix}"),
+        PurgeScope::Tags(tags) => format!("tags {}", tags.join(" ")),
+    };
+    let what: String = what.chars().take(SHOWN_CHARACTERS_MAX).collect();
+    let (what, did) =
+        (redact::text(what.as_bytes()), if purge.is_soft { "marked as stale" } else { "purged" });
+    ingest::shown(&format!("{did} by {by}: {what}: {purged}")).into_owned()
+}
+
+impl EdgeLink {
+    /// Carries out a purge as someone, whom the log names, has asked for it. Blocks until it is done, and returns what it found.
+    ///
+    /// # Errors
+    /// Why it is not done.
+    pub(crate) fn purge(
+        &self,
+        asked: Purge,
+        by: &str,
+        checks_tokens: bool,
+    ) -> Result<Purged, PurgeFailed> {
+        self.begin_purge(purge_of(asked, checks_tokens)?, by)?.wait()
+    }
+}
+
+/// The purge that someone has asked for, with its URL as responses are stored under it, at a server that `checks_tokens` or not.
+///
+/// # Errors
+/// If no response can be stored there.
+pub(super) fn purge_of(asked: Purge, checks_tokens: bool) -> Result<Purge, PurgeFailed> {
+    let stored = |url: &str| stored_under(url, checks_tokens).ok_or(PurgeFailed::Misused(NO_URL));
+    let scope = match asked.scope {
+        PurgeScope::Url(url) => PurgeScope::Url(stored(&url)?),
+        PurgeScope::Prefix(prefix) => PurgeScope::Prefix(stored(&prefix)?),
+        tags @ PurgeScope::Tags(_) => tags,
+    };
+    Ok(Purge { scope, ..asked })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn purge(path: &str) -> Purge {
+        Purge { scope: PurgeScope::Url(path.into()), is_soft: false }
+    }
+
+    #[test]
+    fn a_purge_is_given_to_the_next_helper_until_it_is_done_and_counted_once() {
+        let purging = Purging::default();
+        let (begun, ask) = purging.begin(purge("/a"), "a test").ok().unwrap();
+        assert_eq!(purging.again(), [ask]);
+        assert_eq!(begun.outcome(), None);
+        let purged = Purged { films: 1, responses: 2 };
+        let line = purging.done(begun.ticket, purged).unwrap();
+        assert_eq!(line, "purged by a test: /a: 1 film, 2 other responses");
+        assert_eq!(purging.done(begun.ticket, Purged::default()), None, "it was sent twice");
+        assert_eq!((begun.outcome(), begun.wait()), (Some(Ok(purged)), Ok(purged)));
+        assert!(purging.again().is_empty());
+        let counts = purging.counts();
+        assert_eq!((counts.purges[&"url"], counts.purged), (1, purged));
+        drop(begun);
+        assert!(purging.state().under_way.is_empty());
+    }
+
+    #[test]
+    fn purges_are_bounded_and_fail_without_a_helper() {
+        let purging = Purging::default();
+        let begun: Vec<_> =
+            std::iter::from_fn(|| purging.begin(purge("/a"), "").ok()).take(1000).collect();
+        assert_eq!(begun.len(), UNDER_WAY_MAX);
+        assert_eq!(purging.begin(purge("/a"), "").err(), Some(PurgeFailed::TooMany));
+        purging.fail("it is gone");
+        assert_eq!(begun[0].0.wait(), Err(PurgeFailed::NoHelper("it is gone".into())));
+        drop(begun);
+        assert!(purging.begin(purge("/a"), "").is_ok());
+        let bad = purging.begin(purge("a"), "").err();
+        assert!(matches!(bad, Some(PurgeFailed::Misused(_))), "{bad:?}");
+    }
+
+    #[test]
+    fn a_log_line_shows_no_token_and_no_line_break() {
+        let asked = Purge { scope: PurgeScope::Tags(vec!["a\nb".into()]), is_soft: true };
+        let one = UnderWay { purge: asked, by: "10.0.0.1".into(), outcome: None };
+        let line = line(&one, Purged::default());
+        assert!(line.starts_with("marked as stale by 10.0.0.1: tags a"), "{line}");
+        assert!(!line.contains('\n'), "{line}");
+        let wrong = purge_of(purge("https://h/%zz"), false);
+        assert_eq!(wrong, Err(PurgeFailed::Misused(NO_URL)));
+    }
+}
