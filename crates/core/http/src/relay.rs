@@ -48,13 +48,25 @@ pub(crate) fn describes_content(name: &str) -> bool {
     names.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
-/// Plans the answer to `request` from `relayed`, whose body is the caller's file.
+/// Plans the answer to `request` from `relayed`, whose body is the caller's file. A media type in `context` takes the place of a file's own one, and
+/// not of an error page's.
 pub fn relay(request: &Request, relayed: &Relayed<'_>, context: &Context<'_>) -> Response {
     let is_whole = relayed.status == 200 && request.method.reads();
-    let size = relayed.size_bytes;
     if !is_whole {
         return whole(request, relayed, context);
     }
+    let Some(content_type) = context.content_type else {
+        return relay_file(request, relayed, context);
+    };
+    let others =
+        relayed.fields.iter().filter(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
+    let mut fields: Vec<_> = others.cloned().collect();
+    fields.push(("Content-Type".to_owned(), content_type.to_owned()));
+    relay_file(request, &Relayed { fields: &fields, ..relayed.clone() }, context)
+}
+
+fn relay_file(request: &Request, relayed: &Relayed<'_>, context: &Context<'_>) -> Response {
+    let size = relayed.size_bytes;
     let etag = relayed.field("etag");
     let date = relayed.date("date");
     // Without Last-Modified, the date of the response takes its place (RFC 9111 section 4.3.2).

@@ -46,6 +46,23 @@ fn a_response_keeps_its_status_its_date_and_its_fields() {
 }
 
 #[test]
+fn a_media_type_of_the_operator_takes_the_place_of_a_files_own() {
+    let (limits, date, fields) = (RequestLimits::default(), HttpDate::new(9), owned(DATED));
+    let context = Context { content_type: Some("video/x-own"), ..Context::new(&date, &limits) };
+    for (status, lines, expected) in [
+        (200, "", "video/x-own"),
+        (200, "Range: bytes=0-9\r\n", "video/x-own"),
+        (404, "", "text/plain"),
+    ] {
+        let relayed = Relayed { status, fields: &fields, size_bytes: Some(100), age_seconds: None };
+        let head = relay(&request("GET", lines), &relayed, &context).head;
+        let head = String::from_utf8(head).unwrap();
+        assert_eq!(head.matches("Content-Type").count(), 1, "{head}");
+        assert!(head.contains(&format!("Content-Type: {expected}\r\n")), "{head}");
+    }
+}
+
+#[test]
 fn conditions_are_weak_comparisons_and_a_304_keeps_the_validator() {
     for lines in [
         "If-None-Match: \"a\"\r\n",
