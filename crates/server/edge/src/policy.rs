@@ -103,7 +103,7 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     if header.contains_key("cdn-cache-control") || header.contains_key("surrogate-control") {
         return refused("it has directives for CDNs");
     }
-    if header.contains_key(SET_COOKIE) || header.contains_key("set-cookie2") {
+    if header.contains_key(SET_COOKIE) {
         return refused("it sets a cookie");
     }
     let varies = header.get_all(VARY).iter().any(|value| {
@@ -300,7 +300,6 @@ mod tests {
             "Cache-Control: private; max-age=60",
             "Cache-Control: max-age=60; no-cache",
             "Set-Cookie: a=b",
-            "Set-Cookie2: a=b",
             "Vary: *",
             "Vary: Accept-Encoding, Cookie",
             "Vary: Origin",

@@ -26,15 +26,14 @@ const OF_CACHES: &[&str] = &[
     "expires",
     "pragma",
     "set-cookie",
-    "set-cookie2",
     "surrogate-control",
     "vary",
 ];
 
-/// Whether a field of a response is for the viewer who made the request: a cookie, or the end of an authentication (RFC 7615).
+/// Whether a field of a response is for the viewer who made the request: a cookie, or the end of an authentication (RFC 7615). No client has read
+/// `Set-Cookie2` since RFC 6265, so that is a field like any other.
 pub fn is_for_one_viewer(name: &str) -> bool {
-    let names = ["set-cookie", "set-cookie2", "authentication-info"];
-    names.iter().any(|one| name.eq_ignore_ascii_case(one))
+    ["set-cookie", "authentication-info"].iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
 /// Status codes that this cache understands, for `must-understand` (RFC 9111 section 5.2.2.3).
@@ -98,8 +97,7 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
     }
     // RFC 9111 section 7.3 leaves the choice. A cookie is one viewer's, unless the origin says that shared caches may keep it. A lifetime alone
     // says only that the viewer's own cache may.
-    let sets_cookie = response.has("set-cookie") || response.has("set-cookie2");
-    if sets_cookie && !said.has("public") && !said.has("s-maxage") {
+    if response.has("set-cookie") && !said.has("public") && !said.has("s-maxage") {
         return Err("it sets a cookie");
     }
     Ok(())
