@@ -40,8 +40,8 @@ impl Drop for SuiteOrigin {
     }
 }
 
-/// Installs the suite below the build's folder, and returns where; none if it cannot be had here. package.json replaces two of its dependencies by one that
-/// it has anyway: `npm`, which it names without use, and `liquidjs`, which only its web page needs.
+/// Installs the suite below the build's folder, and returns where; none if it cannot be had here. package.json replaces two of its dependencies
+/// by one that it has anyway: `npm`, which it names without use, and `liquidjs`, which only its web page needs.
 fn installed() -> Option<PathBuf> {
     if !tool::are_here(&[("node", "nodejs"), ("npm", "npm")]) {
         return None;
@@ -128,11 +128,11 @@ fn the_public_suite_for_http_caches_passes_except_for_what_is_listed() {
     let server = launch.arguments("--tls off --workers 2").start();
     let base = format!("http://{}", server.address);
     let (kinds, known) = (kinds(&suite), known());
-    let judged = |id: &String| kinds.get(id).is_some_and(|kind| kind != "check");
+    let counts = |id: &String| kinds.get(id).is_some_and(|kind| kind != "check");
     let mut failed = run(&suite, &base, "");
-    let judged_ids = || kinds.keys().filter(|id| judged(id));
+    let counted_ids = || kinds.keys().filter(|id| counts(id));
     for _ in 0..REPEATS {
-        let other: Vec<String> = judged_ids()
+        let other: Vec<String> = counted_ids()
             .filter(|id| failed.contains_key(*id) != known.contains(*id))
             .cloned()
             .collect();
@@ -151,7 +151,7 @@ fn the_public_suite_for_http_caches_passes_except_for_what_is_listed() {
         let passed = of_kind.iter().filter(|(id, _)| !failed.contains_key(*id)).count();
         eprintln!("{passed} of {} {kind} tests pass", of_kind.len());
     }
-    let new: Vec<_> = failed.iter().filter(|(id, _)| judged(id) && !known.contains(*id)).collect();
+    let new: Vec<_> = failed.iter().filter(|(id, _)| counts(id) && !known.contains(*id)).collect();
     let mended: Vec<_> = known.iter().filter(|id| !failed.contains_key(*id)).collect();
     assert!(new.is_empty(), "fail now: {new:#?}");
     assert!(mended.is_empty(), "pass now, so remove them from http_cache_suite.txt: {mended:#?}");

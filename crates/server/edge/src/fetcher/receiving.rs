@@ -47,7 +47,7 @@ pub(super) struct Ready {
     _reservation: Option<Reservation>,
 }
 
-/// The body of a response that is told to its viewer before it is complete.
+/// The body of a response that its viewer gets while it arrives.
 pub(super) struct Rest {
     path: String,
     number: u64,

@@ -21,7 +21,7 @@ const STALE_UNSAID: Duration = Duration::from_secs(24 * 3600);
 
 /// For how long a response may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifetime {
+pub struct Freshness {
     /// Its age when it arrived.
     pub age: Duration,
     /// How long it is fresh, from its arrival.
@@ -35,7 +35,7 @@ pub struct Lifetime {
 }
 
 /// The lifetime of a response that arrived at `now` (seconds since 1970).
-pub fn lifetime(status: u16, response: &Fields, now: u64) -> Lifetime {
+pub fn lifetime(status: u16, response: &Fields, now: u64) -> Freshness {
     let said = Directives::for_cdn(response);
     let age = age(response, now);
     let total = total(status, response, &said, now);
@@ -46,7 +46,7 @@ pub fn lifetime(status: u16, response: &Fields, now: u64) -> Lifetime {
         true => said.seconds(name).unwrap_or(unsaid),
         false => Duration::ZERO,
     };
-    Lifetime {
+    Freshness {
         age,
         fresh: total.min(FRESH_MAX).saturating_sub(age),
         while_revalidating: allowed("stale-while-revalidate", Duration::ZERO),

@@ -5,7 +5,7 @@
 
 use super::TagIndex;
 use super::epochs::{Epoch, Epochs, Outdated};
-use crate::http_cache::{Fields, Lifetime, RequestDirectives, Selecting, Tags};
+use crate::http_cache::{Fields, Freshness, RequestDirectives, Selecting, Tags};
 use crate::purge::{Purge, PurgeScope};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -26,7 +26,7 @@ pub(crate) struct StoredResponse {
     pub(crate) path: String,
     pub(crate) status: u16,
     pub(crate) fields: Fields,
-    pub(crate) lifetime: Lifetime,
+    pub(crate) lifetime: Freshness,
     /// When the origin said that.
     pub(crate) at: Instant,
     pub(crate) selecting: Selecting,

@@ -341,8 +341,8 @@ impl Session {
         }
     }
 
-    /// Waits until the body of a request that is sent on to an edge's origin is in the input, where it stays until the request has been answered, so that
-    /// no viewer pays for a copy. Only bodies of known length are taken, and small ones.
+    /// Waits until the body of a request that is sent on to an edge's origin is in the input. It stays there until the request has been answered,
+    /// so that no viewer pays for a copy. Only bodies of known length are taken, and small ones.
     async fn await_body(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
         let bytes = match request.body {
             BodyFraming::None => return Ok(Ok(())),
