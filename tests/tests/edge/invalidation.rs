@@ -66,3 +66,21 @@ fn the_response_to_a_change_is_kept_if_it_says_what_is_there_now() {
     assert!(viewer.fetch("/list").body == *list);
     assert_eq!(origin.count("/list"), 1, "the change made its own response invalid");
 }
+
+#[test]
+fn the_response_to_a_change_that_made_something_is_not_what_is_there() {
+    let config = format!("{PATIENT}methods = [\"POST\"]\n");
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = launch(&origin, cache.path()).config(&config).arguments("--tls off").start();
+    let mut viewer = Plain::connect(server.address);
+    let lines = "Cache-Control: max-age=3600\r\nContent-Location: /list\r\n";
+    origin.behave(Manner::Status(201, lines.into()));
+    viewer.ask_by("POST", "/list", "Content-Length: 0\r\n");
+    assert_eq!(viewer.answer().status, 201);
+    let head = origin.seen().last().unwrap().head.clone();
+    assert!(head.contains("content-length: 0\r\n"), "some servers say 411: {head}");
+    origin.behave(Manner::Good);
+    let list = origin.put("/list", 1, 1000, LASTING);
+    let answer = viewer.fetch("/list");
+    assert!(answer.status == 200 && answer.body == *list, "{}", answer.head);
+}

@@ -58,6 +58,12 @@ pub(crate) enum Manner {
     Chunked,
     /// It sends different bytes to each request: the request's number.
     Counted,
+    /// It refuses requests whose head has this line.
+    Refuses(&'static str),
+    /// It refuses requests whose head doesn't have this line.
+    Requires(&'static str),
+    /// It says that its answers vary with `Origin`, but only to requests that have it.
+    VariesByOrigin,
     /// One request in this many fails, each in another way.
     Flaky(usize),
 }
@@ -273,7 +279,16 @@ fn answer(
         let separator = if lines.is_empty() { "" } else { "\r\n" };
         return plain(&format!("{status} Told{separator}{}", lines.trim_end()));
     }
-    let Some(Object { bytes, etag, lines }) = object else { return plain("404 Not Found") };
+    let has_line = |line: &str| seen.head.to_ascii_lowercase().contains(line);
+    if matches!(manner, Manner::Refuses(line) if has_line(line))
+        || matches!(manner, Manner::Requires(line) if !has_line(line))
+    {
+        return plain("403 Forbidden");
+    }
+    let Some(Object { bytes, etag, mut lines }) = object else { return plain("404 Not Found") };
+    if manner == Manner::VariesByOrigin && field(&seen.head, "origin").is_some() {
+        lines += "Vary: Origin\r\n";
+    }
     let is_conditional = manner != Manner::Unconditional;
     if is_conditional && seen.if_match.as_ref().is_some_and(|wanted| *wanted != etag) {
         return plain("412 Precondition Failed");

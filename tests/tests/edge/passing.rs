@@ -1,8 +1,8 @@
 //! Responses that are no objects: passed through, each to its viewer, or stored whole as the origin allows.
 
 use crate::origin::{Manner, Origin};
-use crate::{PATIENT, edge, launch};
-use fullbore_tests::{Plain, eventually};
+use crate::{MIB, PATIENT, edge, launch};
+use fullbore_tests::{Plain, eventually, until};
 use std::path::Path;
 use std::time::Duration;
 use tempfile::tempdir;
@@ -181,4 +181,65 @@ fn the_operators_headers_are_added_and_what_the_origin_says_of_copies_stays() {
         assert!(answer.head.contains("X-From: the edge\r\n"), "{path}: {}", answer.head);
         assert!(answer.head.contains("Content-Type: video/x-own\r\n"), "{path}: {}", answer.head);
     }
+}
+
+#[test]
+fn a_cookie_is_for_the_first_viewer_of_what_is_public() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    for (number, said) in ["public, max-age=3600", "s-maxage=3600"].into_iter().enumerate() {
+        let path = format!("/list{number}");
+        let lines = format!("Cache-Control: {said}\r\nSet-Cookie: session={{number}}\r\n");
+        let list = origin.put(&path, 1, 1000, &lines);
+        let first = Plain::connect(server.address).fetch(&path);
+        assert!(first.body == *list && first.head.contains("Set-Cookie: session="), "{said}");
+        let asked = origin.count(&path);
+        let second = Plain::connect(server.address).fetch(&path);
+        assert!(second.body == *list && !second.head.contains("Set-Cookie"), "{}", second.head);
+        assert_eq!(origin.count(&path), asked, "{said}: it was not stored");
+    }
+}
+
+#[test]
+fn a_film_whose_blocks_only_some_viewers_may_have_is_passed_on() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let film = origin.put("/film", 1, 3 * MIB, "Cache-Control: max-age=3600\r\n");
+    origin.behave(Manner::Requires("referer: https://page.example/"));
+    let lines = "Referer: https://page.example/\r\nConnection: close\r\n";
+    // The first answer brings one block, and the origin refuses the others.
+    until("all of it to arrive", || {
+        let mut viewer = Plain::connect(server.address);
+        viewer.ask_with("/film", lines);
+        viewer.rest().ends_with(&film)
+    });
+    assert_eq!(Plain::connect(server.address).fetch("/film").status, 403);
+}
+
+#[test]
+fn a_request_that_only_the_cache_may_answer_does_not_reach_the_origin() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let film = origin.put("/film", 1, 1000, "Cache-Control: max-age=3600\r\n");
+    let mut viewer = Plain::connect(server.address);
+    let cached = "Cache-Control: only-if-cached\r\n";
+    assert_eq!(viewer.fetch_with("/film", cached).status, 504);
+    assert_eq!(origin.count("/film"), 0);
+    assert!(viewer.fetch("/film").body == *film);
+    assert!(viewer.fetch_with("/film", cached).body == *film);
+}
+
+#[test]
+fn requests_in_a_loop_are_refused_and_all_of_them_name_this_cache() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let film = origin.put("/film", 1, 3 * MIB, "Cache-Control: max-age=3600\r\n");
+    let mut viewer = Plain::connect(server.address);
+    let loops = "CDN-Loop: fullbore\r\n".repeat(8);
+    assert_eq!(viewer.fetch_with("/film", &loops).status, 502);
+    assert_eq!(origin.count("/film"), 0);
+    assert!(viewer.fetch("/film").body == *film, "that was one viewer's");
+    let names_it = |head: &str| head.contains("via: 1.1 fullbore") && head.contains("cdn-loop: ");
+    let seen = origin.seen();
+    assert!(seen.len() > 1 && seen.iter().all(|seen| names_it(&seen.head)), "{seen:?}");
 }

@@ -231,6 +231,8 @@ pub enum EdgeTold {
     Invalid {
         /// The path.
         path: String,
+        /// The number of the object there, if there is one: some workers may know only that.
+        object: Option<u64>,
     },
     /// An object has to be revalidated before it is served again, unless the origin cannot be reached and allows that.
     Stale {
@@ -288,7 +290,9 @@ impl EdgeTold {
         match self {
             Self::Object(described) => described.check(),
             Self::Passed { response, .. } => response.check(),
-            Self::Refused { path, .. } | Self::NoObject { path, .. } | Self::Invalid { path }
+            Self::Refused { path, .. }
+            | Self::NoObject { path, .. }
+            | Self::Invalid { path, .. }
                 if !is_path(path) =>
             {
                 Err("an invalid path")

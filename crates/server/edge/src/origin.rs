@@ -7,8 +7,8 @@ use crate::policy::{content_range, strong_etag, terms, unsatisfied};
 use escape::percent;
 use outbound::{certificate_trouble, with_causes};
 use reqwest::header::{
-    ACCEPT_ENCODING, CONTENT_RANGE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
-    RANGE, USER_AGENT, VARY,
+    ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
+    IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
 };
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use s3::{S3Refusal, S3Signer};
@@ -261,31 +261,42 @@ impl Origin {
         conditions: &Fields,
     ) -> Result<Response, Refused> {
         if self.signer.is_some() {
-            let answer = self.ask(path, None, None).await?;
-            return Ok(answer);
+            let condition = conditions.first("if-none-match").map(|tag| (IF_NONE_MATCH, tag));
+            let answer = self.send(path, None, condition, &ForwardedRequest::get()).await?;
+            return accepted(path, answer.status(), false).map(|()| answer);
         }
         let wrong = |what: &str| (Trouble::Wrong, format!("{path}: {what}"));
         let url = self.address.of(path).ok_or_else(|| unnameable(path))?;
         let method = Method::from_bytes(request.method.as_bytes());
         let method = method.map_err(|_| wrong("no request has this method"))?;
         let body = request.body().ok_or_else(|| wrong("the request's body is damaged"))?;
+        let has_body = !matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
         let mut sent = self.http.request(method, url).headers(travelling(request, conditions));
         if !body.is_empty() {
             sent = sent.body(body);
+        } else if has_body {
+            // Some servers refuse a request that could have a body and says nothing of it (RFC 9110 section 8.6).
+            sent = sent.header(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         sent.send().await.map_err(|error| broken(path, error))
     }
 
-    /// Requests `range` of a version.
+    /// Requests `range` of a version, by a `request` that is no viewer's.
     pub(crate) async fn bring(
         &self,
         path: &str,
         range: Range<u64>,
         etag: &str,
+        request: &ForwardedRequest,
     ) -> Result<Found, Refused> {
-        let answer = self.ask(path, Some(&range), Some((IF_MATCH, etag))).await?;
+        let answer = self.send(path, Some(&range), Some((IF_MATCH, etag)), request).await?;
         let changed = |what: &str| (Trouble::Changed, format!("{path}: {what}"));
         match answer.status() {
+            // The request that found it was allowed, so it is not for all viewers.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let said = "the origin refuses its blocks without a viewer's header fields";
+                Err((Trouble::Uncacheable, format!("{path}: {said}")))
+            }
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
                 Err(changed("the origin has another version"))
             }
@@ -295,7 +306,10 @@ impl Origin {
             {
                 Err(changed("the origin sent another version"))
             }
-            _ => found(answer, range),
+            status => {
+                accepted(path, status, true)?;
+                found(answer, range)
+            }
         }
     }
 
@@ -318,18 +332,6 @@ impl Origin {
             }
             None => Ok(()),
         }
-    }
-
-    /// Requests an object, or blocks of one.
-    async fn ask(
-        &self,
-        path: &str,
-        range: Option<&Range<u64>>,
-        condition: Option<(HeaderName, &str)>,
-    ) -> Result<Response, Refused> {
-        let is_of_version = condition.as_ref().is_some_and(|(name, _)| name == IF_MATCH);
-        let answer = self.send(path, range, condition, &ForwardedRequest::get()).await?;
-        accepted(path, answer.status(), is_of_version).map(|()| answer)
     }
 
     /// Sends a request. Only a bucket's refusals are errors.
@@ -372,7 +374,7 @@ impl Origin {
 }
 
 fn unnameable(path: &str) -> Refused {
-    (Trouble::NotFound, format!("{path}: no request can name that at the origin"))
+    (Trouble::NotFound, format!("{path}: the origin can't have this path"))
 }
 
 /// Whether a status is one that requests for objects expect. `is_of_version`: the request names a version, which may be gone.

@@ -5,7 +5,7 @@
 use crate::contract::{Trouble, is_plain, is_strong_tag};
 use crate::http_cache::{self, Fields, Tags, end_to_end, has_tags};
 use reqwest::header::{
-    AGE, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
     LAST_MODIFIED, SET_COOKIE, VARY,
 };
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -117,7 +117,9 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
         return refused("it is compressed, although that was not asked for");
     }
     let Some(etag) = strong_etag(header) else { return refused("it has no strong ETag") };
-    let age = seconds(text(header, AGE).as_deref()).unwrap_or_default();
+    let all = fields_of(header);
+    // By the origin's `Age` alone: an origin whose clock is behind would otherwise be asked about its films at each request.
+    let age = http_cache::said_age(&all);
     let fresh = freshness(header, &directives).min(FRESH_MAX).saturating_sub(age);
     let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
     // Before `stale-if-error`: an answer that must not be served stale must not be served stale on errors either (RFC 9111 section 4.2.4).
@@ -140,7 +142,7 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
         fresh,
         stale,
         fields,
-        tags: Tags::of(&fields_of(header)),
+        tags: Tags::of(&all),
     })
 }
 
@@ -329,6 +331,9 @@ mod tests {
         assert_eq!(fresh(&["Cache-Control: public", "Cache-Control: Max-Age=\"7\""]), 7);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50"]), 10);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 70"]), 0);
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50, 3"]), 10, "the first counts");
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5", "Age: 5"]), 0);
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5;a"]), 0);
         assert_eq!(fresh(&["Cache-Control: no-cache, max-age=60"]), 0);
         assert_eq!(fresh(&["Cache-Control: max-age=x"]), 0);
         assert_eq!(fresh(&["Cache-Control: max-age=-1"]), 0);

@@ -1,21 +1,21 @@
 //! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
-use super::passing::with_own_fields;
+use super::passing::{is_loop, with_own_fields};
 use super::receiving::Incoming;
 use super::slots::{RequestPurpose, Slot};
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{
     BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, Trouble,
 };
-use crate::http_cache::{Fields, Tags, update};
+use crate::http_cache::{Fields, RequestDirectives, Tags, update};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
 use crate::store::{Epoch, Outdated, Stored};
-use reqwest::Response;
 use reqwest::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, EXPIRES, HeaderMap,
     HeaderValue,
 };
+use reqwest::{Response, StatusCode};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -42,9 +42,21 @@ struct Answer {
     slot: Option<Slot>,
 }
 
+/// What is at a path.
+enum Looked<T> {
+    /// An object.
+    Object(T),
+    /// Another response, which each viewer has to request. For this long, the server need not ask for an object first.
+    Other(Duration),
+}
+
 impl Answer {
     fn of(object: Arc<Stored>) -> Self {
         Self { object, is_stale: false, body: None, slot: None }
+    }
+
+    fn stale(object: Arc<Stored>) -> Self {
+        Self { is_stale: true, ..Self::of(object) }
     }
 }
 
@@ -62,20 +74,23 @@ impl Helper {
                 let responses = self.responses();
                 (responses.has(&path), responses.epoch(&path))
             };
-            let answer = match is_response {
-                true => Ok(None),
+            let looked = match is_response {
+                true => Ok(Looked::Other(NO_OBJECT)),
                 false => self.look(&path, offset, (asker, &request), asked).await,
             };
-            let answer = answer.and_then(|answer| {
-                let Some(answer) = answer else { return Ok(None) };
+            let looked = looked.and_then(|looked| {
+                let answer = match looked {
+                    Looked::Object(answer) => answer,
+                    Looked::Other(lasts) => return Ok(Looked::Other(lasts)),
+                };
                 let file = answer.object.open().map_err(|error| {
                     self.end(&answer.object, Trouble::Disk);
                     (Trouble::Disk, format!("{path}: its file cannot be opened: {error}"))
                 })?;
-                Ok(Some((answer, OwnedFd::from(file))))
+                Ok(Looked::Object((answer, OwnedFd::from(file))))
             });
             // Viewers who came after a change wait for this report, too, so an answer from before it does not do.
-            let is_over = self.report(&path, answer, (is_response, asked), tries >= TRIES);
+            let is_over = self.report(&path, looked, asked, tries >= TRIES);
             if is_over {
                 return;
             }
@@ -87,23 +102,25 @@ impl Helper {
     fn report(
         self: &Arc<Self>,
         path: &str,
-        answer: Result<Option<(Answer, OwnedFd)>, Refused>,
-        (is_response, asked): (bool, Epoch),
+        looked: Result<Looked<(Answer, OwnedFd)>, Refused>,
+        asked: Epoch,
         is_last: bool,
     ) -> bool {
         // Until the report is sent: so an invalidation comes before all of this, or after it.
         let responses = self.responses();
-        let answered = answer.as_ref().ok().and_then(|answer| answer.as_ref());
-        let tags = answered.map(|(answer, _)| answer.object.said().terms.tags).unwrap_or_default();
+        let tags = match &looked {
+            Ok(Looked::Object((answer, _))) => answer.object.said().terms.tags,
+            _ => Tags::default(),
+        };
         let outdated = responses.outdated(path, &tags, asked);
         let is_over = is_last || outdated.is_none();
-        let answer = answer.and_then(|answer| self.unless_purged(answer, outdated));
+        let looked = looked.and_then(|looked| self.unless_purged(looked, outdated));
         if is_over {
             // Before the report: a request after it may need another answer.
             self.known().opening.remove(path);
         }
-        match answer {
-            Ok(Some((Answer { object, is_stale, body, slot }, file))) => {
+        match looked {
+            Ok(Looked::Object((Answer { object, is_stale, body, slot }, file))) => {
                 if outdated.is_some() {
                     block_in_place(|| object.expire());
                 }
@@ -116,15 +133,10 @@ impl Helper {
                 }
             }
             _ if !is_over => {}
-            Ok(None) => {
-                // What is not stored may be an object a moment later. One that is still kept was only not to be had now.
+            Ok(Looked::Other(lasts)) => {
+                // An object that is still kept was only not to be had now.
                 let is_object = self.known().by_path.contains_key(path);
-                let lasts = match (is_object, is_response) {
-                    (true, _) => Duration::ZERO,
-                    (false, true) => NO_OBJECT,
-                    (false, false) => refused_for(Trouble::NotFound),
-                };
-                let for_ms = lasts.as_millis() as u64;
+                let for_ms = if is_object { 0 } else { lasts.as_millis() as u64 };
                 self.tell(EdgeTold::NoObject { path: path.to_owned(), for_ms });
             }
             Err((why, said)) => {
@@ -140,15 +152,18 @@ impl Helper {
     /// was for.
     fn unless_purged(
         &self,
-        answer: Option<(Answer, OwnedFd)>,
+        looked: Looked<(Answer, OwnedFd)>,
         outdated: Option<Outdated>,
-    ) -> Result<Option<(Answer, OwnedFd)>, Refused> {
-        let Some((answer, file)) = answer else { return Ok(None) };
+    ) -> Result<Looked<(Answer, OwnedFd)>, Refused> {
+        let (answer, file) = match looked {
+            Looked::Object(answered) => answered,
+            Looked::Other(lasts) => return Ok(Looked::Other(lasts)),
+        };
         let object = &answer.object;
         let is_known = self.known().by_number.contains_key(&object.number);
         let is_purged = outdated == Some(Outdated::Purged);
         if is_known && !(is_purged && answer.body.is_some()) {
-            return Ok(Some((answer, file)));
+            return Ok(Looked::Object((answer, file)));
         }
         let why = if is_purged { Trouble::Purged } else { Trouble::Evicted };
         self.end(object, why);
@@ -156,88 +171,133 @@ impl Helper {
         Err((why, said))
     }
 
-    /// The object at `path`. If there is none, but another response, that is handed over to its `asker`.
+    /// What is at `path`. A response that is no object is handed over to its `asker`.
     async fn look(
         &self,
         path: &str,
         offset: u64,
         (asker, request): (u64, &ForwardedRequest),
         asked_in: Epoch,
-    ) -> Result<Option<Answer>, Refused> {
+    ) -> Result<Looked<Answer>, Refused> {
         let known = self.known().by_path.get(path).cloned();
-        if let Some(object) = known.as_ref().filter(|object| fresh_left(object) > Duration::ZERO) {
-            return Ok(Some(Answer::of(Arc::clone(object))));
-        }
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let range = start..start + BLOCK_BYTES;
-        let etag = known.as_ref().map(|object| object.etag.as_str());
+        if let Some(known) = known {
+            if fresh_left(&known) > Duration::ZERO {
+                return Ok(Looked::Object(Answer::of(known)));
+            }
+            let looked = self.revalidate(path, &range, known, (asker, asked_in)).await?;
+            if let Some(looked) = looked {
+                return Ok(looked);
+            }
+        }
+        if RequestDirectives::of(&request.fields).only_if_cached || is_loop(request) {
+            // Only this request is refused, which its own answer says. Other viewers' requests are not.
+            return Ok(Looked::Other(Duration::ZERO));
+        }
+        match self.ask_about(path, &range, None, request).await? {
+            (Verdict::Found(found), slot) => {
+                // It may still be there, if the answer before this one was no word on it.
+                let known = self.known().by_path.get(path).cloned();
+                self.found(path, *found, known).await.map(|answer| with_slot(answer, slot))
+            }
+            (Verdict::Other(answer, _), slot) => {
+                self.other(path, *answer, slot, (asker, request, asked_in)).await
+            }
+            (Verdict::NotModified(_), _) => {
+                // The request was unconditional, so the origin contradicts itself.
+                let said = format!("{path}: the origin said 304, which was not asked for");
+                Err((Trouble::Wrong, said))
+            }
+        }
+    }
+
+    /// Asks the origin whether an object is still the same. The answer counts for all viewers, so the request has no header fields of the one who
+    /// happens to ask: an origin that varies its answer, or refuses it, because of one of those says nothing about the object. Returns nothing if
+    /// there is another response, which the viewer has to request.
+    async fn revalidate(
+        &self,
+        path: &str,
+        range: &Range<u64>,
+        known: Arc<Stored>,
+        (asker, asked_in): (u64, Epoch),
+    ) -> Result<Option<Looked<Answer>>, Refused> {
+        let request = ForwardedRequest::get();
+        let is_verdict = |why: Trouble| matches!(why, Trouble::NotFound | Trouble::Uncacheable);
+        let asked = self.ask_about(path, range, Some(&known.etag), &request).await;
+        let (why, said) = match asked {
+            Ok((Verdict::Found(found), slot)) => {
+                let answer = self.found(path, *found, Some(known)).await?;
+                return Ok(Some(with_slot(answer, slot)));
+            }
+            Ok((Verdict::NotModified(header), _)) => match still(&known, header) {
+                Ok(former) => {
+                    self.retag(&known, former);
+                    return Ok(Some(Looked::Object(Answer::of(known))));
+                }
+                Err(refused) => refused,
+            },
+            Ok((Verdict::Other(answer, why), slot)) => {
+                if is_verdict(why) {
+                    self.end(&known, why);
+                } else if stale_left(&known) > Duration::ZERO {
+                    return Ok(Some(Looked::Object(Answer::stale(known))));
+                } else if why == Trouble::Unreachable {
+                    // It has been asked often enough.
+                    let asker = (asker, &request, asked_in);
+                    return self.other(path, *answer, slot, asker).await.map(Some);
+                }
+                return Ok(None);
+            }
+            Err(refused) => refused,
+        };
+        // These are the origin's verdict on the object. Anything else, such as a redirect to a maintenance page, is not, and the object
+        // survives it.
+        if is_verdict(why) {
+            self.end(&known, why);
+        } else if stale_left(&known) > Duration::ZERO {
+            return Ok(Some(Looked::Object(Answer::stale(known))));
+        }
+        Err((why, said))
+    }
+
+    /// Asks the origin about `path`, unless it is still the version with the tag `known`.
+    async fn ask_about(
+        &self,
+        path: &str,
+        range: &Range<u64>,
+        known: Option<&str>,
+        request: &ForwardedRequest,
+    ) -> Result<(Verdict, Slot), Refused> {
         let purpose =
             if known.is_some() { RequestPurpose::Revalidation } else { RequestPurpose::New };
         let (tries, forwarded) = (AtomicU32::new(0), with_own_fields(request));
         let ask = || {
             let is_last = tries.fetch_add(1, Relaxed) + 1 >= Trouble::Unreachable.tries();
-            self.origin.look(path, range.clone(), etag, &forwarded, is_last)
+            self.origin.look(path, range.clone(), known, &forwarded, is_last)
         };
-        let asked = self.try_again_with_slot(purpose, ask).await;
-        let (why, said) = match asked {
-            Ok((Verdict::Found(found), slot)) => {
-                let answer = self.found(path, *found, known).await?;
-                let slot = answer.body.is_some().then_some(slot);
-                return Ok(Some(Answer { slot, ..answer }));
-            }
-            Ok((Verdict::Other(answer, why), slot)) => {
-                let asker = (asker, request, asked_in);
-                return self.other(path, *answer, (why, slot), known, asker).await;
-            }
-            Ok((Verdict::NotModified(header), _)) => {
-                match known.as_ref().map(|known| (known, still(known, header))) {
-                    Some((known, Ok(former))) => {
-                        self.retag(known, former);
-                        return Ok(Some(Answer::of(Arc::clone(known))));
-                    }
-                    Some((_, Err(refused))) => refused,
-                    // The request was unconditional, so the origin contradicts itself.
-                    None => {
-                        let said = format!("{path}: the origin said 304, which was not asked for");
-                        (Trouble::Wrong, said)
-                    }
-                }
-            }
-            Err(refused) => refused,
-        };
-        let Some(known) = known else { return Err((why, said)) };
-        // These are the origin's verdict on the object. Anything else, such as a redirect to a maintenance page, is not, and the object
-        // survives it.
-        if matches!(why, Trouble::NotFound | Trouble::Uncacheable) {
-            self.end(&known, why);
-        } else if stale_left(&known) > Duration::ZERO {
-            return Ok(Some(Answer { is_stale: true, ..Answer::of(known) }));
-        }
-        Err((why, said))
+        self.try_again_with_slot(purpose, ask).await
     }
 
-    /// Handles a response that is no object. An object that was there ends if the response is the origin's verdict on it. Otherwise it is
-    /// served stale, where that is allowed.
+    /// Hands over a response that is no object, which answers `request`.
     async fn other(
         &self,
         path: &str,
         answer: Response,
-        (why, slot): (Trouble, Slot),
-        known: Option<Arc<Stored>>,
+        slot: Slot,
         (asker, request, asked): (u64, &ForwardedRequest, Epoch),
-    ) -> Result<Option<Answer>, Refused> {
-        if let Some(known) = known {
-            if matches!(why, Trouble::NotFound | Trouble::Uncacheable) {
-                self.end(&known, why);
-            } else if stale_left(&known) > Duration::ZERO {
-                return Ok(Some(Answer { is_stale: true, ..Answer::of(known) }));
-            }
-        }
+    ) -> Result<Looked<Answer>, Refused> {
+        let lasts = match answer.status() {
+            // It may be about this viewer's request.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Duration::ZERO,
+            // What is not stored may be an object a moment later.
+            _ => refused_for(Trouble::NotFound),
+        };
         let request = &ForwardedRequest { method: "GET".into(), ..request.clone() };
         let incoming = Incoming { path, request, answer, slot, fetch: None, known: None, asked };
         let ready = self.receive(incoming).await?;
         self.hand(asker, ready);
-        Ok(None)
+        Ok(Looked::Other(lasts))
     }
 
     fn retag(&self, object: &Stored, former: Option<Tags>) {
@@ -280,6 +340,12 @@ impl Helper {
         self.known().add(Arc::clone(&object));
         Ok(Answer { body: Some((found, blocks)), ..Answer::of(object) })
     }
+}
+
+/// An answer with the slot of the request that its body answers, if it has one.
+fn with_slot(answer: Answer, slot: Slot) -> Looked<Answer> {
+    let slot = answer.body.is_some().then_some(slot);
+    Looked::Object(Answer { slot, ..answer })
 }
 
 /// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4). Returns the former tags if

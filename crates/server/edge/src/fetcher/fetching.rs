@@ -1,8 +1,9 @@
 //! Fetches blocks: each once, for all viewers that want it.
 
+use super::passing::with_own_fields;
 use super::slots::{RequestPurpose, Slot};
-use super::{Helper, shortened};
-use crate::contract::{BLOCK_BYTES, EdgeTold, Trouble};
+use super::{Helper, refused_for, shortened};
+use crate::contract::{BLOCK_BYTES, EdgeTold, ForwardedRequest, Trouble};
 use crate::origin::{Found, Refused, broken};
 use crate::store::Stored;
 use std::future::Future;
@@ -102,7 +103,9 @@ impl Helper {
         done_to: &mut u64,
     ) -> Result<(), Refused> {
         let _slot = self.slots.take(RequestPurpose::Blocks(object.number)).await;
-        let found = self.origin.bring(&object.path, object.bytes_of(run), &object.etag).await?;
+        let request = with_own_fields(&ForwardedRequest::get());
+        let (path, bytes) = (&object.path, object.bytes_of(run));
+        let found = self.origin.bring(path, bytes, &object.etag, &request).await?;
         if found.terms.etag != object.etag || found.size != object.size {
             let said =
                 format!("{}: the origin sent another length under the same ETag", object.path);
@@ -195,6 +198,11 @@ impl Helper {
         if is_over {
             self.failed(object, run, refused.clone());
             self.end(object, refused.0);
+        }
+        if refused.0 == Trouble::Uncacheable {
+            // Each viewer has to request it: another object there would end in the same way.
+            let for_ms = refused_for(Trouble::Uncacheable).as_millis() as u64;
+            self.tell(EdgeTold::NoObject { path: object.path.clone(), for_ms });
         }
         is_over
     }

@@ -48,7 +48,7 @@ impl Reservation {
         let bytes_max = self.bytes_max;
         if bytes > bytes_max {
             let said = format!(
-                "{path}: its {bytes} bytes may not be stored, and responses that are passed on may take {bytes_max}, or an eighth of the cache if that is more; raise --cache-gib"
+                "{path}: {bytes} bytes that may not be cached; the limit for such responses is {bytes_max} (an eighth of the cache, at least 256 MiB); raise --cache-gib"
             );
             return Err((Trouble::TooLarge, said));
         }

@@ -9,8 +9,8 @@ use super::slots::{RequestPurpose, Slot};
 use super::{Helper, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
 use crate::http_cache::{
-    Fields, Renewal, RequestDirectives, Tags, has_tags, is_invalidating, lifetime, renewal, update,
-    validators,
+    Fields, Freshness, Renewal, RequestDirectives, Tags, has_tags, is_invalidating, lifetime,
+    renewal, update, validators,
 };
 use crate::origin::Refused;
 use crate::policy::{HeaderMap, fields_of};
@@ -18,7 +18,7 @@ use crate::store::{Epoch, Responses, StoredResponse, Use};
 use reqwest::Response;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, timeout_at};
@@ -31,6 +31,10 @@ const NAME: &str = "fullbore";
 
 /// The most caches of this kind in a row; more are a loop (RFC 8586).
 const LOOP_MAX: usize = 8;
+
+/// A request that may change something is sent within this time, or not at all: its viewer is still there then (the server waits for 90 seconds), and
+/// learns what came of it.
+const SENT_WITHIN: Duration = Duration::from_secs(60);
 
 /// Paths that are being fetched, so that viewers who come meanwhile can share what may be shared.
 #[derive(Default)]
@@ -90,10 +94,10 @@ impl Helper {
         path: &str,
         request: &ForwardedRequest,
     ) -> Result<Ready, Refused> {
-        let loops = request.fields.elements("cdn-loop").filter(|one| *one == NAME).count();
-        if loops >= LOOP_MAX {
-            let said =
-                format!("{path}: the request has passed {loops} edges: is an edge its own origin?");
+        if is_loop(request) {
+            let said = format!(
+                "{path}: the request has passed {LOOP_MAX} edges: is an edge its own origin?"
+            );
             return Err((Trouble::Wrong, said));
         }
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
@@ -117,7 +121,7 @@ impl Helper {
                 Lookup::Miss => None,
             };
             if RequestDirectives::of(&request.fields).only_if_cached {
-                let said = format!("{path}: it is not stored, and the request allows nothing else");
+                let said = format!("{path}: not in the cache, and the request says only-if-cached");
                 return Err((Trouble::TimedOut, said));
             }
             // Those that come while another one fetches the same look again once its response is there, or cannot be shared.
@@ -215,7 +219,7 @@ impl Helper {
                 known.as_ref().map(|known| validators(&known.fields)).unwrap_or_default();
             let (answer, slot) = match self.ask_for(path, request, &conditions).await {
                 Ok(answered) => answered,
-                Err(refused) => return self.stale(known.as_deref()).ok_or(refused),
+                Err(refused) => return self.without_answer(known.as_deref(), refused),
             };
             let confirmed = known.take_if(|_| answer.status().as_u16() == 304);
             let Some(confirmed) = confirmed else { break (asked, answer, slot) };
@@ -225,9 +229,9 @@ impl Helper {
             // Its file is gone, so the origin has to send all of it.
         };
         if let Some(known) = &known {
-            let status = answer.status().as_u16();
-            if status >= 500 || status == 429 {
-                if let Some(ready) = self.stale(Some(known)) {
+            // Those of RFC 5861 section 4. Others may be about this viewer's request (429), or last (501).
+            if matches!(answer.status().as_u16(), 500 | 502 | 503 | 504) {
+                if let Some(ready) = self.stale(known, |lifetime| lifetime.if_error) {
                     return Ok(ready);
                 }
             }
@@ -251,11 +255,37 @@ impl Helper {
         self.try_again_with_slot(RequestPurpose::New, ask).await
     }
 
-    /// A stale response because the origin cannot be asked, if it allows that (RFC 9111 section 4.2.4).
-    fn stale(&self, known: Option<&StoredResponse>) -> Option<Ready> {
+    /// A stale response because the origin gave no answer, if that is allowed (RFC 9111 section 4.2.4). One that the origin no longer has is
+    /// forgotten.
+    fn without_answer(
+        &self,
+        known: Option<&StoredResponse>,
+        refused: Refused,
+    ) -> Result<Ready, Refused> {
+        let Some(known) = known else { return Err(refused) };
+        let stale = match refused.0 {
+            // A bucket's refusals have no words for viewers, so they are no answers.
+            Trouble::NotFound => {
+                self.forget_response(known.number);
+                None
+            }
+            Trouble::Unreachable | Trouble::TimedOut | Trouble::Wrong | Trouble::Redirected => {
+                self.stale(known, |lifetime| lifetime.if_unreachable)
+            }
+            _ => None,
+        };
+        stale.ok_or(refused)
+    }
+
+    /// A stored response, if it has been stale for less time than it `lasts`.
+    fn stale(
+        &self,
+        known: &StoredResponse,
+        lasts: impl Fn(&Freshness) -> Duration,
+    ) -> Option<Ready> {
         // It may have been made invalid since it was found.
-        let known = self.responses().current(known?.number)?;
-        let is_allowed = known.stale_for(std::time::Instant::now()) < known.lifetime.if_error;
+        let known = self.responses().current(known.number)?;
+        let is_allowed = known.stale_for(std::time::Instant::now()) < lasts(&known.lifetime);
         if is_allowed && !known.is_invalid { self.hit(&known) } else { None }
     }
 
@@ -300,7 +330,7 @@ impl Helper {
         }
     }
 
-    /// A response to HEAD updates the stored one if it is about the same representation, and ends it otherwise (RFC 9111 section 4.3.5).
+    /// A response to HEAD updates the stored one if it is about the same version, and ends it if it is about another one (RFC 9111 section 4.3.5).
     fn update_by_head(
         &self,
         known: &StoredResponse,
@@ -312,13 +342,10 @@ impl Helper {
             return;
         }
         let newer = fields_of(head.headers());
-        let is_same = ["etag", "last-modified", "content-length"].iter().all(|name| {
-            let (stored, now) = (known.fields.first(name), newer.first(name));
-            stored.is_none() || now.is_none() || stored == now
-        });
-        match is_same {
-            true => self.renew(known, request, &newer, asked),
-            false => self.responses().outdate(&known.path),
+        match is_of_same_version(known, &newer) {
+            Some(true) => self.renew(known, request, &newer, asked),
+            Some(false) => self.responses().outdate(&known.path),
+            None => {}
         }
     }
 
@@ -328,7 +355,11 @@ impl Helper {
         path: &str,
         request: &ForwardedRequest,
     ) -> Result<Ready, Refused> {
-        let slot = self.slots.take(RequestPurpose::New).await;
+        let deadline = Instant::now() + SENT_WITHIN.min(3 * self.silent_max);
+        let Ok(slot) = timeout_at(deadline, self.slots.take(RequestPurpose::New)).await else {
+            let said = format!("{path}: the origin is busy, so the request was not sent");
+            return Err((Trouble::Full, said));
+        };
         let mut asked = self.responses().epoch(path);
         let answer =
             self.origin.forward(path, &with_own_fields(request), &Fields::default()).await?;
@@ -356,10 +387,11 @@ impl Helper {
     fn invalidate(&self, responses: &mut Responses, path: &str) {
         responses.invalidate(path);
         let object = self.known().by_path.get(path).cloned();
-        if let Some(object) = object {
+        if let Some(object) = &object {
             block_in_place(|| object.expire());
         }
-        self.tell(EdgeTold::Invalid { path: path.to_owned() });
+        let object = object.map(|object| object.number);
+        self.tell(EdgeTold::Invalid { path: path.to_owned(), object });
     }
 
     /// Stores a response to a request that was sent in the epoch `asked`, in place of what it replaces.
@@ -376,6 +408,20 @@ impl Helper {
     }
 }
 
+/// Whether a 200 to HEAD with the fields `newer` is about the stored version, if it says so. Without a validator in both, it does not: a page that is
+/// made for each request has none, and would be confirmed unseen.
+fn is_of_same_version(known: &StoredResponse, newer: &Fields) -> Option<bool> {
+    let compared = ["etag", "last-modified"]
+        .iter()
+        .filter_map(|name| known.fields.first(name).zip(newer.first(name)));
+    let agree: Vec<bool> = compared.map(|(stored, now)| stored == now).collect();
+    let length: Option<u64> = newer.first("content-length").and_then(|text| text.parse().ok());
+    if agree.contains(&false) || length.is_some_and(|length| length != known.size) {
+        return Some(false);
+    }
+    (!agree.is_empty()).then_some(true)
+}
+
 /// A stored response that the answer `newer` has just confirmed, with these fields.
 fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -> StoredResponse {
     let mut dated = fields.clone();
@@ -384,6 +430,11 @@ fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -
     }
     let lifetime = lifetime(known.status, &dated, now.unix_seconds);
     StoredResponse { fields, lifetime, at: now.at, is_invalid: false, ..known.clone() }
+}
+
+/// Whether a request has passed so many caches of this kind that it must be in a loop.
+pub(super) fn is_loop(request: &ForwardedRequest) -> bool {
+    request.fields.elements("cdn-loop").filter(|one| *one == NAME).count() >= LOOP_MAX
 }
 
 /// The request with this cache's own lines (RFC 9110 section 7.6.3, RFC 8586).

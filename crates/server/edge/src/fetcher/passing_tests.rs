@@ -241,11 +241,7 @@ impl Model {
             self.records[record].is_for(&viewer).unwrap_or_else(|why| refuse(record, why));
         }
         for record in came_with("Set-Cookie") {
-            let for_all =
-                self.records[record].says("public") || self.records[record].says("s-maxage");
-            if record != made || !for_all {
-                refuse(record, "it sets a cookie for another viewer");
-            }
+            refuse(record, "it sets a cookie for another viewer");
         }
         for record in came_with("X-Mine") {
             if self.records[record].cache_control.to_ascii_lowercase().contains("\"x-mine\"") {
@@ -288,4 +284,32 @@ fn of_drawn_pairs_of_requests_none_gets_what_was_made_for_the_other() {
     eprintln!("shared, confirmed, with a cookie, late, by HEAD: {:?}", model.counts);
     let least = [20_000, 10_000, 3_000, 500, 1_000];
     assert!(model.counts.iter().zip(least).all(|(count, least)| *count >= least));
+}
+
+#[test]
+fn a_response_to_head_confirms_only_a_version_that_it_names() {
+    let known = |fields: &[(&str, &str)]| {
+        let fields = Fields::of(fields);
+        let new = stored(("/a", 1), (200, &fields), &Fields::default(), Now::read());
+        StoredResponse { size: 10, ..new }
+    };
+    let date = "Sun, 06 Nov 1994 08:49:37 GMT";
+    let table: &[(&[(&str, &str)], &[(&str, &str)], Option<bool>)] = &[
+        (&[], &[], None),
+        (&[], &[("Content-Length", "10")], None),
+        (&[], &[("Content-Length", "11")], Some(false)),
+        (&[("ETag", "\"a\"")], &[], None),
+        (&[("ETag", "\"a\"")], &[("etag", "\"a\"")], Some(true)),
+        (&[("ETag", "\"a\"")], &[("etag", "\"a\""), ("Content-Length", "9")], Some(false)),
+        (&[("ETag", "\"a\""), ("Last-Modified", date)], &[("Last-Modified", date)], Some(true)),
+        (
+            &[("ETag", "\"a\""), ("Last-Modified", date)],
+            &[("ETag", "\"b\""), ("Last-Modified", date)],
+            Some(false),
+        ),
+    ];
+    for (before, newer, expected) in table {
+        let verdict = is_of_same_version(&known(before), &Fields::of(newer));
+        assert_eq!(verdict, *expected, "{before:?}: {newer:?}");
+    }
 }

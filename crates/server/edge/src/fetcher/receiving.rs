@@ -103,11 +103,7 @@ impl Helper {
         let bytes_max = (self.space().bytes_max() / 2).min(OBJECT_BYTES_MAX);
         let number = fastrand::u64(1 << 63..);
         // The next question about an object makes it one. Until then it is passed on, and what was stored in its place is over.
-        let is_object = request.method == "GET"
-            && length.is_some()
-            && answer.status() == StatusCode::OK
-            && !answer.headers().contains_key(CONTENT_RANGE)
-            && terms(answer.headers()).is_ok();
+        let is_object = is_object(request, &answer, length);
         if is_object {
             self.forget_responses_at(path);
         }
@@ -115,6 +111,9 @@ impl Helper {
             && self.is_kept(path, request, status, &fields)
             && length.is_none_or(|length| length <= bytes_max)
             && self.begin_response(path, number, length.unwrap_or(BLOCK_BYTES));
+        if let Some(known) = known.as_ref().filter(|_| !is_stored && replaces(request, status)) {
+            self.forget_response(known.number);
+        }
         let stored = is_stored.then(|| {
             let stored = stored((path, number), (status, &fields), &request.fields, Now::read());
             (stored, request.fields.clone(), asked)
@@ -194,7 +193,7 @@ impl Helper {
             return;
         }
         gone.into_iter().for_each(|number| self.forget_response(number));
-        self.tell(EdgeTold::Invalid { path: path.to_owned() });
+        self.tell(EdgeTold::Invalid { path: path.to_owned(), object: None });
     }
 
     /// Whether a response is to be stored.
@@ -212,7 +211,9 @@ impl Helper {
             let is_explicit = said.has("max-age") || said.has("s-maxage") || fields.has("expires");
             // It may be coded as only this viewer accepts; those that read are asked for without coding.
             let is_plain = !fields.has("content-encoding");
-            request.method == "POST" && is_plain && is_explicit && is_own.as_deref() == Some(path)
+            // With another status, that is where the result of the request can be found (RFC 9110 section 8.7).
+            let is_result = request.method == "POST" && status == 200;
+            is_result && is_plain && is_explicit && is_own.as_deref() == Some(path)
         };
         (request.method == "GET" || is_posted())
             && may_store(&request.fields, status, fields).is_ok()
@@ -291,6 +292,8 @@ impl Helper {
         mut each: impl FnMut(u64),
     ) -> Result<u64, Refused> {
         let (mut done, mut deadline) = (0, Instant::now() + 3 * self.silent_max);
+        // The bytes that room has been made for. Once for each block, because that looks at the whole cache if it is full.
+        let mut room = 0;
         loop {
             let path = &rest.path;
             let chunk = timeout_at(deadline, rest.body.chunk()).await;
@@ -313,8 +316,10 @@ impl Helper {
             if let Some(reservation) = &mut rest.reservation {
                 reservation.grow(path, end)?;
             }
-            if rest.stored.is_some() {
-                block_in_place(|| self.make_room(path, Some(rest.number), chunk.len() as u64))?;
+            if rest.stored.is_some() && end > room {
+                let more = (end - room).max(BLOCK_BYTES.min(rest.size - room));
+                block_in_place(|| self.make_room(path, Some(rest.number), more))?;
+                room += more;
             }
             self.fit(chunk.len() as u64, put).await?;
             self.space().add(rest.number, chunk.len() as u64);
@@ -322,6 +327,22 @@ impl Helper {
             each(done);
         }
     }
+}
+
+/// Whether a response is an object. The next question about its path makes it one.
+fn is_object(request: &ForwardedRequest, answer: &Response, length: Option<u64>) -> bool {
+    request.method == "GET"
+        && length.is_some()
+        && answer.status() == StatusCode::OK
+        && !answer.headers().contains_key(CONTENT_RANGE)
+        && terms(answer.headers()).is_ok()
+}
+
+/// Whether a response takes the place of what is stored, although it can't be stored itself: the origin has been asked, and no longer gives viewers
+/// what is stored. One to a viewer whom the origin knows may be about that viewer, and an error about the origin's state.
+fn replaces(request: &ForwardedRequest, status: u16) -> bool {
+    let is_personal = ["authorization", "cookie"].iter().any(|name| request.fields.has(name));
+    request.method == "GET" && !is_personal && status < 500 && status != 429
 }
 
 /// The status and the fields for viewers. A range that is all of it is a 200.

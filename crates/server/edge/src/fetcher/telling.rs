@@ -57,7 +57,7 @@ mod tests {
         };
         let too_large = EdgeTold::Passed { ticket: 7, response: Box::new(response) };
         let path = "a".repeat(packets::PACKET_BYTES_MAX);
-        for message in [too_large, EdgeTold::Invalid { path }, EdgeTold::Began] {
+        for message in [too_large, EdgeTold::Invalid { path, object: None }, EdgeTold::Began] {
             told.send((message, None)).unwrap();
         }
         drop(told);

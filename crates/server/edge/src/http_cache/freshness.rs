@@ -16,7 +16,8 @@ const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 3600);
 /// How long a 404 or 410 without any directive counts: players ask for the next segment of a live title before it exists.
 const ABSENT: Duration = Duration::from_secs(1);
 
-/// How long a stale response is served while the origin is unreachable, unless the origin says.
+/// How long a stale response is served while the origin doesn't answer, unless the origin says. An error has no such time: it may be over, and players
+/// give up on a 404 but repeat a request that gets a 502.
 const STALE_UNSAID: Duration = Duration::from_secs(24 * 3600);
 
 /// For how long a response may be used.
@@ -28,7 +29,9 @@ pub struct Freshness {
     pub fresh: Duration,
     /// How long after that it may be used while it is being revalidated.
     pub while_revalidating: Duration,
-    /// How long after that it may be used while the origin is unreachable.
+    /// How long after that it may be used while the origin doesn't answer (RFC 9111 section 4.2.4).
+    pub if_unreachable: Duration,
+    /// How long after that it may be used in place of an error of the origin. Only the origin can allow that (RFC 5861 section 4).
     pub if_error: Duration,
     /// Whether it may be used for a request that accepts a stale response.
     pub may_be_stale: bool,
@@ -46,26 +49,33 @@ pub fn lifetime(status: u16, response: &Fields, now: u64) -> Freshness {
         true => said.seconds(name).unwrap_or(unsaid),
         false => Duration::ZERO,
     };
+    let unsaid = if status >= 400 { Duration::ZERO } else { STALE_UNSAID };
     Freshness {
         age,
         fresh: total.min(FRESH_MAX).saturating_sub(age),
         while_revalidating: allowed("stale-while-revalidate", Duration::ZERO),
-        if_error: allowed("stale-if-error", STALE_UNSAID),
+        if_unreachable: allowed("stale-if-error", unsaid),
+        if_error: allowed("stale-if-error", Duration::ZERO),
         may_be_stale,
     }
 }
 
-/// RFC 9111 section 4.2.3. Of a list only the first member counts (section 5.1). Anything else that is no number, and two lines, might hide any
-/// age, so the response counts as stale.
+/// RFC 9111 section 4.2.3.
 fn age(response: &Fields, now: u64) -> Duration {
+    let apparent = response.date("date").map_or(0, |date| now.saturating_sub(date));
+    said_age(response).max(Duration::from_secs(apparent))
+}
+
+/// The age in `Age`. Of a list only the first member counts (RFC 9111 section 5.1). Anything else that is no number, and two lines, might hide any
+/// age, so the response counts as stale.
+pub fn said_age(response: &Fields) -> Duration {
     let mut lines = response.all("age");
     let said = match (lines.next(), lines.next()) {
         (None, _) => Duration::ZERO,
         (Some(line), None) => delta(line.split(',').next().map(str::trim)).unwrap_or(Duration::MAX),
         (Some(_), Some(_)) => Duration::MAX,
     };
-    let apparent = response.date("date").map_or(0, |date| now.saturating_sub(date));
-    said.min(AGE_MAX).max(Duration::from_secs(apparent))
+    said.min(AGE_MAX)
 }
 
 fn total(status: u16, response: &Fields, said: &Directives, now: u64) -> Duration {

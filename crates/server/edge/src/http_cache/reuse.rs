@@ -2,6 +2,7 @@
 
 use super::storing::is_for_one_viewer;
 use super::{Fields, end_to_end, may_store, stored_fields};
+use std::cmp::Reverse;
 
 /// The request fields that selected a response, as its `Vary` names them, normalised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,10 +30,16 @@ impl Selecting {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Bytes of memory, roughly.
+    pub fn bytes(&self) -> usize {
+        let length = |value: &Option<String>| value.as_ref().map_or(0, String::len);
+        self.0.iter().map(|(name, value)| name.len() + length(value) + 64).sum()
+    }
 }
 
-/// A field's value with lines joined and without blanks around commas (RFC 9111 section 4.1). Languages have neither case nor, where none
-/// has a weight, an order that servers use to choose.
+/// A field's value with lines joined and without blanks around commas (RFC 9111 section 4.1). Languages have no case, and their weights give their
+/// order.
 fn normal(request: &Fields, name: &str) -> Option<String> {
     if !request.has(name) {
         return None;
@@ -44,9 +51,28 @@ fn normal(request: &Fields, name: &str) -> Option<String> {
     let mut elements: Vec<String> = request.elements(name).map(str::to_owned).collect();
     if name == "accept-language" {
         elements.iter_mut().for_each(|one| one.make_ascii_lowercase());
-        elements.sort();
+        if elements.iter().all(|one| weight(one).is_some()) {
+            // Those of one weight keep their order, which some servers read as a priority (RFC 9110 section 12.5.4).
+            elements.sort_by_key(|one| Reverse(weight(one)));
+        }
     }
     Some(elements.join(","))
+}
+
+/// The weight of a language in thousandths (RFC 9110 section 12.4.2), if it has a valid one or none.
+fn weight(element: &str) -> Option<u32> {
+    let Some((_, parameter)) = element.split_once(';') else { return Some(1000) };
+    let value = parameter.trim().strip_prefix("q=")?;
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let thousandths: u32 = format!("{fraction:0<3}").parse().ok()?;
+    match whole {
+        "0" => Some(thousandths),
+        "1" if thousandths == 0 => Some(1000),
+        _ => None,
+    }
 }
 
 /// The conditions with which a stored response is revalidated (RFC 9111 section 4.3.1).

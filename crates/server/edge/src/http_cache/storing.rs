@@ -95,15 +95,16 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
     if !is_allowed {
         return Err("its status is not cacheable by default");
     }
-    // RFC 9111 section 7.3 leaves the choice. A cookie is one viewer's, unless the origin says that shared caches may keep it. A lifetime alone
-    // says only that the viewer's own cache may.
+    // RFC 9111 section 7.3 leaves the choice. A response with a cookie is one viewer's, unless the origin says that shared caches may keep it: then
+    // it is stored without the cookie. A lifetime alone says only that the viewer's own cache may.
     if response.has("set-cookie") && !said.has("public") && !said.has("s-maxage") {
         return Err("it sets a cookie");
     }
     Ok(())
 }
 
-/// The fields to store. Those that `no-cache="..."` or `private="..."` name are left out: each use would need a revalidation.
+/// The fields to store. Those that `no-cache="..."` or `private="..."` name are left out: each use would need a revalidation. So are those of one
+/// viewer: frameworks add a session's cookie to what they declare `public`, and all viewers would share that session.
 pub fn stored_fields(response: &Fields) -> Fields {
     let said = Directives::for_cdn(response);
     let named: Vec<String> = ["no-cache", "private"]
@@ -113,9 +114,6 @@ pub fn stored_fields(response: &Fields) -> Fields {
         .map(|name| name.trim().to_ascii_lowercase())
         .collect();
     let mut kept = end_to_end(response.clone());
-    kept.remove(|name| {
-        named.contains(&name.to_ascii_lowercase())
-            || name.eq_ignore_ascii_case("authentication-info")
-    });
+    kept.remove(|name| named.contains(&name.to_ascii_lowercase()) || is_for_one_viewer(name));
     kept
 }

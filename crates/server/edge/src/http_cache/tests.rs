@@ -51,16 +51,19 @@ fn how_long_a_response_is_fresh() {
 
 #[test]
 fn how_long_a_stale_response_is_used() {
-    for (said, revalidating, error) in [
-        ("max-age=1", 0, 24 * 3600),
-        ("max-age=1, stale-while-revalidate=7, stale-if-error=8", 7, 8),
-        ("max-age=1, must-revalidate, stale-if-error=8", 0, 0),
-        ("s-maxage=1, stale-while-revalidate=7", 0, 0),
-        ("proxy-revalidate", 0, 0),
+    for (status, said, revalidating, unreachable, error) in [
+        (200, "max-age=1", 0, 24 * 3600, 0),
+        (301, "max-age=1", 0, 24 * 3600, 0),
+        (404, "max-age=1", 0, 0, 0),
+        (404, "max-age=1, stale-if-error=8", 0, 8, 8),
+        (200, "max-age=1, stale-while-revalidate=7, stale-if-error=8", 7, 8, 8),
+        (200, "max-age=1, must-revalidate, stale-if-error=8", 0, 0, 0),
+        (200, "s-maxage=1, stale-while-revalidate=7", 0, 0, 0),
+        (200, "proxy-revalidate", 0, 0, 0),
     ] {
-        let lasts = lifetime(200, &Fields::of(&[("Cache-Control", said)]), NOW);
-        let expected = (seconds(revalidating), seconds(error));
-        assert_eq!((lasts.while_revalidating, lasts.if_error), expected, "{said}");
+        let lasts = lifetime(status, &Fields::of(&[("Cache-Control", said)]), NOW);
+        let lasts = [lasts.while_revalidating, lasts.if_unreachable, lasts.if_error];
+        assert_eq!(lasts, [revalidating, unreachable, error].map(seconds), "{status} {said}");
     }
 }
 
@@ -124,6 +127,7 @@ fn which_fields_are_stored() {
         ("F", "6"),
         ("g", "7"),
         ("Authentication-Info", "nextnonce=\"x\""),
+        ("set-cookie", "session=1"),
     ]);
     let stored = stored_fields(&response);
     let names: Vec<_> = stored.0.iter().map(|(name, _)| name.as_str()).collect();
@@ -136,7 +140,8 @@ fn a_request_selects_a_variant_by_what_vary_names() {
     let first = Fields::of(&[("foo", "1,2"), ("Accept-Language", "en, de"), ("Bar", "1")]);
     let selecting = Selecting::of(&first, &response);
     for (fields, expected) in [
-        (&[("Foo", " 1 , 2"), ("accept-language", "De,EN")][..], true),
+        (&[("Foo", " 1 , 2"), ("accept-language", "EN,De")][..], true),
+        (&[("Foo", "1,2"), ("accept-language", "de,en")], false),
         (&[("Foo", "1"), ("Foo", "2"), ("accept-language", "en,de"), ("Bar", "2")], true),
         (&[("Foo", "2,1"), ("accept-language", "en,de")], false),
         (&[("Foo", "1,2")], false),
@@ -145,6 +150,23 @@ fn a_request_selects_a_variant_by_what_vary_names() {
         assert_eq!(selecting.matches(&Fields::of(fields)), expected, "{fields:?}");
     }
     assert!(Selecting::of(&first, &Fields::default()).is_empty());
+}
+
+#[test]
+fn the_order_of_languages_is_that_of_their_weights() {
+    let response = Fields::of(&[("Vary", "Accept-Language")]);
+    let of = |value: &str| Fields::of(&[("Accept-Language", value)]);
+    for (one, other, expected) in [
+        ("en, de", "de, en", false),
+        ("en;q=0.8, de", "de, en;q=0.8", true),
+        ("en;q=0.8 , DE", "de,en;Q=0.8", true),
+        ("a;q=0.5, b;q=0.5, c", "c, a;q=0.5, b;q=0.5", true),
+        ("a;q=0.5, b;q=0.5, c", "c, b;q=0.5, a;q=0.5", false),
+        ("a;q=2, b", "b, a;q=2", false),
+    ] {
+        let selecting = Selecting::of(&of(one), &response);
+        assert_eq!(selecting.matches(&of(other)), expected, "{one}: {other}");
+    }
 }
 
 #[test]

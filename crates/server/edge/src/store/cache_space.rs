@@ -21,6 +21,8 @@ const GONE_MAX: usize = 100_000;
 pub(crate) struct CacheSpace {
     bytes_max: u64,
     objects: HashMap<u64, Warmth>,
+    /// The size of all objects.
+    bytes: u64,
     /// The heat of evicted objects, by the hashes of their paths. Two paths with one hash would share a heat, but no bytes.
     gone: HashMap<u64, (f64, Instant)>,
 }
@@ -35,7 +37,7 @@ struct Warmth {
 
 impl CacheSpace {
     pub(crate) fn new(bytes_max: u64) -> Self {
-        Self { bytes_max, objects: HashMap::new(), gone: HashMap::new() }
+        Self { bytes_max, objects: HashMap::new(), bytes: 0, gone: HashMap::new() }
     }
 
     pub(crate) fn bytes_max(&self) -> u64 {
@@ -46,13 +48,16 @@ impl CacheSpace {
     pub(crate) fn begin(&mut self, object: u64, path: &str, bytes: u64, now: Instant) {
         let path = hash(path);
         let heat = self.gone.remove(&path).map_or(0.0, |(heat, since)| left(heat, since, now));
-        self.objects.insert(object, Warmth { bytes, path, heat, used: None, since: now });
+        let new = Warmth { bytes, path, heat, used: None, since: now };
+        let former = self.objects.insert(object, new);
+        self.bytes = self.bytes + bytes - former.map_or(0, |former| former.bytes);
     }
 
     /// Adds `bytes` to the size of `object`, if it is still there.
     pub(crate) fn add(&mut self, object: u64, bytes: u64) {
         if let Some(warmth) = self.objects.get_mut(&object) {
             warmth.bytes += bytes;
+            self.bytes += bytes;
         }
     }
 
@@ -67,6 +72,7 @@ impl CacheSpace {
     /// Removes `object`.
     pub(crate) fn remove(&mut self, object: u64, now: Instant) {
         let Some(warmth) = self.objects.remove(&object) else { return };
+        self.bytes -= warmth.bytes;
         self.gone.insert(warmth.path, (warmth.heat, warmth.since));
         if self.gone.len() > GONE_MAX {
             // Finding the coldest takes longer than remembering one, so remove half at once.
@@ -80,7 +86,7 @@ impl CacheSpace {
 
     /// The size of all objects.
     pub(crate) fn bytes(&self) -> u64 {
-        self.objects.values().map(|warmth| warmth.bytes).sum()
+        self.bytes
     }
 
     /// The coldest objects that together have `bytes`, except those that are busy or in use, and the number of bytes that are lacking if
@@ -166,6 +172,10 @@ mod tests {
         assert_eq!(space.make(76, at(25), |object| object == 1), None, "1 is being fetched");
         space.remove(4, at(24));
         assert_eq!(space.make(25, at(24), |_| false), Some(vec![]));
+        assert_eq!(space.make(26, at(24), |_| false), Some(vec![2]), "no more than that");
+        space.add(4, 100);
+        space.begin(2, "2", 5, at(24));
+        assert_eq!(space.bytes(), 55, "what is gone has no size, and what begins again has one");
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub(super) const TERMS: &str = "terms";
 /// time costs eight small writes in that time (by default one in three hours), however often it is revalidated.
 const LOST_PARTS: u64 = 8;
 
+/// How much later an answer has to be for its further header fields to replace the earlier ones. Some origins number their answers in a field, and
+/// may be asked every second.
+const FIELDS_KEPT_SECONDS: u64 = 60;
+
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Header {
@@ -83,7 +87,16 @@ impl Header {
         // An object that always has to be revalidated gains nothing from a newer answer.
         let lasts = self.end_unix_seconds() - self.said_unix_seconds;
         let later = self.said_unix_seconds.saturating_sub(kept.said_unix_seconds);
-        is_stricter || is_other || (lasts > 0 && later >= (lasts / LOST_PARTS).max(1))
+        let has_other_fields = later >= FIELDS_KEPT_SECONDS && self.undated() != kept.undated();
+        let is_much_later = lasts > 0 && later >= (lasts / LOST_PARTS).max(1);
+        is_stricter || is_other || has_other_fields || is_much_later
+    }
+
+    /// The further header fields without those that differ with the time.
+    fn undated(&self) -> Fields {
+        let mut fields = self.fields.clone();
+        fields.remove(|name| ["date", "expires"].iter().any(|one| name.eq_ignore_ascii_case(one)));
+        fields
     }
 
     /// Until when it may be served while the origin is unreachable.
@@ -203,6 +216,20 @@ mod tests {
         let short = header("a", 1000, 0, 3);
         assert!(!header("a", 1000, 0, 3).is_worth_keeping(&short), "at most each second");
         assert!(header("a", 1001, 0, 3).is_worth_keeping(&short));
+    }
+
+    #[test]
+    fn other_header_fields_are_kept_at_most_once_a_minute() {
+        let with = |said, fields: &[(&str, &str)]| {
+            let fields = Fields::of(fields);
+            Header { fields, ..header("a", said, 10, 86_400) }
+        };
+        let kept = with(1000, &[("Date", "1"), ("Expires", "1"), ("X-Policy", "lax")]);
+        let is_kept = |said, fields: &[(&str, &str)]| with(said, fields).is_worth_keeping(&kept);
+        assert!(!is_kept(1090, &[("date", "2"), ("expires", "2"), ("X-Policy", "lax")]));
+        let strict = &[("Date", "2"), ("Expires", "1"), ("X-Policy", "strict")];
+        assert!(!is_kept(1059, strict) && is_kept(1060, strict));
+        assert!(is_kept(1060, &[]), "after a restart it has the headers of its last answer");
     }
 
     #[test]

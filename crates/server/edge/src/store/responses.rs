@@ -74,8 +74,9 @@ impl StoredResponse {
         }
     }
 
+    /// Bytes of memory, roughly. Its path is in two tables, too.
     fn head_bytes(&self) -> usize {
-        self.path.len() + self.fields.bytes() + 256
+        3 * self.path.len() + self.fields.bytes() + self.selecting.bytes() + 256
     }
 }
 
@@ -309,6 +310,22 @@ mod tests {
         assert!(numbers.into_iter().all(|number| responses.remove(number)));
         assert!(!responses.has("/a") && responses.bytes == 0 && !responses.remove(3));
     }
+
+    #[test]
+    fn heads_are_bounded_with_what_selects_them() {
+        const LONG: usize = 16 << 10;
+        let mut responses = Responses::default();
+        let language = "x".repeat(LONG);
+        for number in 0..2 * (HEADS_BYTES_MAX / LONG) as u64 {
+            let (mut new, request) = response(number, &language);
+            new.path = format!("/{number}");
+            let asked = responses.epoch(&new.path);
+            responses.put(new, &request, asked);
+        }
+        assert!(responses.paths.len() * LONG <= HEADS_BYTES_MAX, "{}", responses.paths.len());
+        assert!(responses.paths.len() * LONG > HEADS_BYTES_MAX / 2, "{}", responses.paths.len());
+    }
+
     #[test]
     fn a_response_that_was_requested_before_an_invalidation_is_not_stored_after_it() {
         let mut responses = Responses::default();

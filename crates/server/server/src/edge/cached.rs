@@ -16,18 +16,27 @@ pub(crate) struct Live {
     is_ended: AtomicBool,
     /// How often it has been made stale before its time.
     times_outdated: AtomicU64,
+    /// How often a request may have changed it at the origin.
+    times_invalid: AtomicU64,
 }
 
 impl Live {
     pub(super) fn new(number: u64, file: OwnedFd, arrived: PresentBlocks) -> Self {
-        let (is_ended, times_outdated) = Default::default();
-        Self { number, file, arrived: Arc::new(arrived), is_ended, times_outdated }
+        let (is_ended, times_outdated, times_invalid) = Default::default();
+        let arrived = Arc::new(arrived);
+        Self { number, file, arrived, is_ended, times_outdated, times_invalid }
     }
 
     /// It is stale from now on, although its time isn't over: it has to be revalidated, unless the origin can't be reached and allows that. This
     /// concerns every answer about it so far, also those that only a worker still has.
     pub(super) fn make_stale(&self) {
         self.times_outdated.fetch_add(1, Relaxed);
+    }
+
+    /// A request may have changed it at the origin: it has to be revalidated before it is served again. As [`Self::make_stale`], this concerns every
+    /// answer about it so far.
+    pub(super) fn invalidate(&self) {
+        self.times_invalid.fetch_add(1, Relaxed);
     }
 
     /// Whether it is the file of a response that is no object. All of it is on its way from the beginning, and the helper can't be asked for it.
@@ -71,17 +80,17 @@ pub(crate) struct Cached {
     pub(super) live: Arc<Live>,
     pub(crate) described: Described,
     pub(super) at: Instant,
-    is_invalid: AtomicBool,
-    /// The object's count when the origin answered.
+    /// The object's counts when the origin answered.
     times_outdated: u64,
+    times_invalid: u64,
 }
 
 impl Cached {
     /// The origin's current answer.
     pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
         let times_outdated = live.times_outdated.load(Relaxed);
-        let is_invalid = AtomicBool::new(false);
-        Self { live, described, at: Instant::now(), is_invalid, times_outdated }
+        let times_invalid = live.times_invalid.load(Relaxed);
+        Self { live, described, at: Instant::now(), times_outdated, times_invalid }
     }
 
     /// Whether it may be served without revalidation.
@@ -92,13 +101,8 @@ impl Cached {
         is_young && is_current && self.may_be_used()
     }
 
-    /// A request may have changed it at the origin: it has to be revalidated before it is served again.
-    pub(super) fn invalidate(&self) {
-        self.is_invalid.store(true, Relaxed);
-    }
-
     fn may_be_used(&self) -> bool {
-        !self.is_ended() && !self.is_invalid.load(Relaxed)
+        !self.is_ended() && self.live.times_invalid.load(Relaxed) == self.times_invalid
     }
 
     /// Whether it may be served while the origin can't be reached.

@@ -172,7 +172,7 @@ impl EdgeLink {
                 let lasts = Duration::from_millis(for_ms);
                 self.table().refuse(&path, Trouble::Uncacheable, lasts);
             }
-            EdgeTold::Invalid { path } => self.table().invalidate(&path),
+            EdgeTold::Invalid { path, object } => self.table().invalidate(&path, object),
             EdgeTold::Stale { object } => {
                 if let Some(live) = self.live(object) {
                     live.make_stale();

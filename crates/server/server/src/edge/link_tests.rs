@@ -142,6 +142,23 @@ fn what_is_made_stale_is_revalidated_also_by_a_worker_that_had_it_open() {
 }
 
 #[test]
+fn what_a_request_has_changed_is_revalidated_also_by_a_worker_that_had_it_open() {
+    let (link, helper) = link();
+    tell(&link, &helper, "/film", 1, (HOUR_MS, HOUR_MS));
+    let Some(Ok(held)) = looked(&link, "/film", Instant::now()) else { panic!("it is known") };
+    tell(&link, &helper, "/other", 2, (HOUR_MS, HOUR_MS));
+    link.table().bound(1);
+    let now = Instant::now();
+    assert!(held.is_fresh(now), "the table has forgotten it, the worker has not");
+    let invalid = EdgeTold::Invalid { path: "/film".into(), object: Some(1) };
+    packets::send(&helper, &invalid, None).unwrap();
+    until("it to be invalid", || !held.is_fresh(now));
+    assert!(!held.may_be_stale(now), "not even if the origin can't be reached");
+    tell(&link, &helper, "/film", 1, (HOUR_MS, 0));
+    assert_eq!(status(&link, "/film"), Some(Ok(1)), "the origin has confirmed it");
+}
+
+#[test]
 fn while_many_questions_wait_what_is_stale_is_served_where_the_origin_allows_it() {
     let (link, helper) = link();
     for number in 0..80 {

@@ -243,12 +243,14 @@ impl Table {
         self.reply(path, Reply::Is(Err(why.into())));
     }
 
-    /// What is known of `path` is no longer valid, an object or that there is none: the helper is asked again.
-    pub(super) fn invalidate(&mut self, path: &str) {
-        match self.answers.get_mut(path) {
-            Some(Answer { what: Ok(cached), .. }) => cached.invalidate(),
-            Some(answer) => answer.until = answer.at,
-            None => {}
+    /// What is known of `path` is no longer valid, the `object` there or that there is none: the helper is asked again. Objects that were reported
+    /// long ago may be known to workers only.
+    pub(super) fn invalidate(&mut self, path: &str, object: Option<u64>) {
+        if let Some(live) = object.and_then(|object| self.live.get(&object)?.upgrade()) {
+            live.invalidate();
+        }
+        if let Some(answer) = self.answers.get_mut(path).filter(|answer| answer.what.is_err()) {
+            answer.until = answer.at;
         }
     }
 
@@ -345,7 +347,7 @@ mod tests {
         let since = Instant::now() + Duration::from_secs(1);
         let is_known = |table: &Table| table.look("/a", since, since).is_some();
         assert!(is_known(&table));
-        table.invalidate("/a");
+        table.invalidate("/a", None);
         assert!(!is_known(&table));
         table.refuse("/a", Trouble::Uncacheable, hour);
         assert!(is_known(&table));
