@@ -22,6 +22,10 @@ impl Object {
         Self { bytes: Arc::new(number.to_string().into_bytes()), ..self }
     }
 
+    fn varied(self) -> Self {
+        Self { lines: self.lines + "Vary: Origin\r\n", ..self }
+    }
+
     fn numbered(self, number: usize) -> Self {
         Self { lines: self.lines.replace("{number}", &number.to_string()), ..self }
     }
@@ -66,6 +70,19 @@ pub(crate) enum Manner {
     VariesByOrigin,
     /// One request in this many fails, each in another way.
     Flaky(usize),
+}
+
+impl Manner {
+    /// How it behaves towards a request with this head.
+    fn towards(self, head: &str) -> Self {
+        let has_line = |line: &str| head.to_ascii_lowercase().contains(line);
+        let is_refused = match &self {
+            Self::Refuses(line) => has_line(line),
+            Self::Requires(line) => !has_line(line),
+            _ => false,
+        };
+        if is_refused { Self::Status(403, String::new()) } else { self }
+    }
 }
 
 /// What fails in turn: resets, errors, redirects, stalls before and within a body, bodies that end early, other ranges, wrong lengths.
@@ -237,8 +254,12 @@ impl Origin {
             }
             let object = match manner {
                 Manner::Counted => object.map(|object| object.counted(number)),
+                Manner::VariesByOrigin if field(&seen.head, "origin").is_some() => {
+                    object.map(Object::varied)
+                }
                 _ => object,
             };
+            let manner = manner.towards(&seen.head);
             let is_held = || self.state().manner == Some(Manner::Holds);
             if manner == Manner::Gone || !answer(&mut stream, &seen, object, manner, is_held)? {
                 return Ok(());
@@ -279,16 +300,7 @@ fn answer(
         let separator = if lines.is_empty() { "" } else { "\r\n" };
         return plain(&format!("{status} Told{separator}{}", lines.trim_end()));
     }
-    let has_line = |line: &str| seen.head.to_ascii_lowercase().contains(line);
-    if matches!(manner, Manner::Refuses(line) if has_line(line))
-        || matches!(manner, Manner::Requires(line) if !has_line(line))
-    {
-        return plain("403 Forbidden");
-    }
-    let Some(Object { bytes, etag, mut lines }) = object else { return plain("404 Not Found") };
-    if manner == Manner::VariesByOrigin && field(&seen.head, "origin").is_some() {
-        lines += "Vary: Origin\r\n";
-    }
+    let Some(Object { bytes, etag, lines }) = object else { return plain("404 Not Found") };
     let is_conditional = manner != Manner::Unconditional;
     if is_conditional && seen.if_match.as_ref().is_some_and(|wanted| *wanted != etag) {
         return plain("412 Precondition Failed");

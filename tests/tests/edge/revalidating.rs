@@ -52,6 +52,21 @@ fn a_refusal_of_one_viewer_is_not_remembered_for_others() {
 }
 
 #[test]
+fn a_film_is_one_for_browsers_too() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let film = origin.put("/film", 1, 1000, LASTING);
+    origin.behave(Manner::VariesByOrigin);
+    for page in ["https://a.example", "https://b.example"] {
+        let line = format!("Origin: {page}\r\n");
+        let answer = Plain::connect(server.address).fetch_with("/film", &line);
+        assert!(answer.status == 200 && answer.body == *film, "{}", answer.head);
+        assert!(answer.head.contains("Access-Control-Allow-Origin: *\r\n"), "{}", answer.head);
+    }
+    assert_eq!(origin.count("/film"), 1, "the second page got what the first one had asked for");
+}
+
+#[test]
 fn a_head_request_confirms_nothing_that_has_no_validator() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");

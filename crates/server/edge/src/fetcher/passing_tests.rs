@@ -4,8 +4,11 @@
 //! the RFC: for each answer it knows which request the origin made it for, and every field carries the number of the answer that it came with.
 
 use super::*;
+use crate::fetcher::HelperOptions;
 use crate::fetcher::receiving::stored;
+use crate::fetcher::slots::REQUESTS_MAX;
 use crate::http_cache::may_store;
+use crate::origin::OriginAddress;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -312,4 +315,28 @@ fn a_response_to_head_confirms_only_a_version_that_it_names() {
         let verdict = is_of_same_version(&known(before), &Fields::of(newer));
         assert_eq!(verdict, *expected, "{before:?}: {newer:?}");
     }
+}
+
+#[test]
+fn a_change_that_gets_no_turn_at_the_origin_is_not_sent() {
+    let cache = tempfile::tempdir().unwrap();
+    let options = HelperOptions {
+        origin: OriginAddress::parse("http://127.0.0.1:1").unwrap(),
+        cache: cache.path().to_owned(),
+        bytes_max: 1 << 30,
+        silent_max: Duration::from_millis(1),
+        is_confined: false,
+    };
+    let helper = Arc::new(Helper::new(options).unwrap().0);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let refused = runtime.block_on(async {
+        let mut held = Vec::new();
+        for _ in 0..REQUESTS_MAX {
+            held.push(helper.slots.take(RequestPurpose::New).await);
+        }
+        let change = ForwardedRequest { method: "POST".into(), ..ForwardedRequest::get() };
+        helper.send_on("/a", &change).await.err()
+    });
+    let (why, said) = refused.expect("it is refused");
+    assert!(why == Trouble::Full && said.contains("not sent"), "{said}");
 }

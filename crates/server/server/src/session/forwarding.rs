@@ -4,7 +4,7 @@ use crate::redact;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
 use edge::http_cache::{end_to_end, latin1_of};
-use fullbore_http::{Reject, Request};
+use fullbore_http::{Cors, Reject, Request};
 use std::borrow::Cow;
 
 /// Fields of which the helper makes its own, or which are for this server. In lower case.
@@ -48,11 +48,15 @@ pub(super) fn forwarded_request(
     let sends_cookies = worker.libraries.sends_cookies;
     let checks_tokens = worker.libraries.gate.is_some();
     let is_read = request.method.reads();
+    // The edge itself lets all pages read what it sends. Many origins vary their answers for browsers that ask, and then a film would be none.
+    let answers_pages =
+        is_read && !sends_cookies && worker.with_context(|context| context.cors == Cors::AnyOrigin);
     let mut sent = ForwardedRequest { method: request.method_token().into(), ..Default::default() };
     request.each_line(|name, value| {
         let lower = name.to_ascii_lowercase();
         let is_left_out = OWN.contains(&lower.as_str()) && (is_read || lower != "accept-encoding")
             || lower.starts_with("cmcd-")
+            || lower == "origin" && answers_pages
             || lower == "cookie" && !sends_cookies;
         if is_left_out {
             return;
