@@ -17,7 +17,7 @@ pub struct Response {
     pub status: u16,
     /// Its status line and fields, as they arrived.
     pub head: String,
-    /// Its body, with the length from Content-Length.
+    /// Its body, with the length from Content-Length, or in chunks.
     pub body: Vec<u8>,
 }
 
@@ -145,8 +145,26 @@ impl Plain {
     /// If there is none.
     pub fn answer(&mut self) -> Response {
         let (status, head, length) = self.head();
-        let body = self.body(length);
+        let mut body = self.body(length);
+        if head.to_ascii_lowercase().contains("\r\ntransfer-encoding: chunked\r\n") {
+            while let chunk @ [_, ..] = &*self.chunk() {
+                body.extend_from_slice(chunk);
+            }
+        }
         Response { status, head, body }
+    }
+
+    /// Reads a chunk of a body; an empty one is the last.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn chunk(&mut self) -> Vec<u8> {
+        let mut line = String::new();
+        self.stream.read_line(&mut line).expect("the size of a chunk");
+        let size = usize::from_str_radix(line.trim_end(), 16);
+        let chunk = self.body(size.unwrap_or_else(|_| panic!("no size of a chunk: {line:?}")));
+        assert_eq!(self.body(2), b"\r\n", "a chunk ends with a line end");
+        chunk
     }
 
     /// Waits for the server to close.

@@ -60,6 +60,8 @@ pub(crate) enum Manner {
     Gone,
     /// It sends no length and no tag.
     Chunked,
+    /// For paths that begin like this, it sends a response of this length, or one without an end, slowly.
+    Drips(&'static str, Option<usize>),
     /// It sends different bytes to each request: the request's number.
     Counted,
     /// It refuses requests whose head has this line.
@@ -117,6 +119,7 @@ struct State {
     manner: Option<Manner>,
     seen: Vec<Seen>,
     failed: usize,
+    left: usize,
     delay: Duration,
 }
 
@@ -210,6 +213,36 @@ impl Origin {
         self.state().failed
     }
 
+    /// The number of clients that left while it dripped.
+    pub(crate) fn left(&self) -> usize {
+        self.state().left
+    }
+
+    /// Sends a response piece by piece, until its end or its client has left.
+    fn drip(&self, stream: &mut TcpStream, length: Option<usize>) -> std::io::Result<()> {
+        const PIECE: usize = 4 << 10;
+        let framing = match length {
+            Some(length) => format!("Content-Length: {length}"),
+            None => "Transfer-Encoding: chunked".to_owned(),
+        };
+        write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n{framing}\r\n\r\n")?;
+        let piece = match length {
+            Some(_) => vec![b'x'; PIECE],
+            None => format!("{PIECE:x}\r\n{}\r\n", "x".repeat(PIECE)).into_bytes(),
+        };
+        let mut sent = 0;
+        while length.is_none_or(|length| sent < length) {
+            if stream.write_all(&piece).is_err() {
+                self.state().left += 1;
+                break;
+            }
+            sent += PIECE;
+            // sleeps: it is as slow as a camera, and its client does not have all of it at once
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
     /// The answer to HEAD.
     fn head_of(&self, path: &str) -> String {
         let state = self.state();
@@ -260,6 +293,11 @@ impl Origin {
                 _ => object,
             };
             let manner = manner.towards(&seen.head);
+            if let Manner::Drips(prefix, length) = manner {
+                if seen.path.starts_with(prefix) {
+                    return self.drip(&mut stream, length);
+                }
+            }
             let is_held = || self.state().manner == Some(Manner::Holds);
             if manner == Manner::Gone || !answer(&mut stream, &seen, object, manner, is_held)? {
                 return Ok(());

@@ -24,6 +24,8 @@ pub enum Reject {
     MethodNotAllowed,
     /// The body is larger than [`crate::RequestLimits::body_drain_bytes_max`].
     BodyTooLarge,
+    /// The body comes in chunks, and its length has to be known before it is taken (RFC 9110 section 15.5.12).
+    LengthRequired,
     /// The request-target is longer than [`crate::RequestLimits::uri_bytes_max`].
     UriTooLong,
     /// The client waits for permission to send a body that is not wanted (RFC 9110 section 10.1.1).
@@ -40,7 +42,7 @@ pub enum Reject {
 
 impl Reject {
     /// Every reason, for registering counters.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::BadRequestLine,
         Self::BadTarget,
         Self::BadHeader,
@@ -49,6 +51,7 @@ impl Reject {
         Self::BadFraming,
         Self::MethodNotAllowed,
         Self::BodyTooLarge,
+        Self::LengthRequired,
         Self::UriTooLong,
         Self::ExpectationFailed,
         Self::HeadTooLarge,
@@ -67,6 +70,7 @@ impl Reject {
             | Self::BadHost
             | Self::BadFraming => 400,
             Self::MethodNotAllowed => 405,
+            Self::LengthRequired => 411,
             Self::BodyTooLarge => 413,
             Self::UriTooLong => 414,
             Self::ExpectationFailed => 417,
@@ -87,6 +91,7 @@ impl Reject {
             Self::BadFraming => "bad_framing",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::BodyTooLarge => "body_too_large",
+            Self::LengthRequired => "length_required",
             Self::UriTooLong => "uri_too_long",
             Self::ExpectationFailed => "expectation_failed",
             Self::HeadTooLarge => "head_too_large",
@@ -107,6 +112,9 @@ impl Reject {
             Self::BadFraming => "The length of the request body is malformed or ambiguous.",
             Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
             Self::BodyTooLarge => "This server does not accept request bodies of this size.",
+            Self::LengthRequired => {
+                "This server needs the length of a request body: send it with Content-Length."
+            }
             Self::UriTooLong => "The address in the request is too long.",
             Self::ExpectationFailed => {
                 "This server does not accept request bodies; send the request without Expect."

@@ -10,7 +10,8 @@ use crate::plan::part_head;
 use crate::range::{Selection, select};
 use crate::response::Head;
 use crate::{
-    Context, Cors, Entity, Field, HttpDate, Method, Part, Refusal, Request, Response, refuse,
+    Context, Cors, Entity, Field, HttpDate, Method, Part, Refusal, Request, Response, Version,
+    refuse,
 };
 
 /// A response of another server. Names and values hold Latin-1: each character is one byte.
@@ -20,10 +21,18 @@ pub struct Relayed<'a> {
     pub status: u16,
     /// Its header fields, in order. `Date` is sent as it is, and `Content-Length` follows from the body.
     pub fields: &'a [(String, String)],
-    /// The length of the body, unless the response has none, as the response to HEAD.
+    /// The length of the body, unless the response has none, as the response to HEAD, or its length is not known.
     pub size_bytes: Option<u64>,
+    /// Whether the caller sends a body whose length is not known after the head: in chunks if [`is_chunked`] says so, or up to the end of the
+    /// connection.
+    pub is_growing: bool,
     /// How long a cache has had it (RFC 9111 section 5.1), unless it has just come.
     pub age_seconds: Option<u64>,
+}
+
+/// Whether a body of unknown length that answers `request` is sent in chunks (RFC 9112 section 6.1).
+pub fn is_chunked(request: &Request) -> bool {
+    request.version != Version::Http10
 }
 
 impl<'a> Relayed<'a> {
@@ -104,7 +113,12 @@ fn whole(request: &Request, relayed: &Relayed<'_>, context: &Context<'_>) -> Res
     let has_length = !matches!(relayed.status, 100..=199 | 204 | 304);
     let is_given = |name: &str| name.eq_ignore_ascii_case("content-length");
     let size = relayed.size_bytes;
-    fields(&mut head, relayed, |name| is_given(name) && (size.is_some() || !has_length));
+    let is_growing = relayed.is_growing && has_length;
+    let is_replaced = size.is_some() || is_growing || !has_length;
+    fields(&mut head, relayed, |name| is_given(name) && is_replaced);
+    if is_growing && is_chunked(request) {
+        head.field("Transfer-Encoding", b"chunked");
+    }
     let size = size.filter(|_| has_length);
     if let Some(size) = size {
         head.content_length(size);
@@ -164,7 +178,8 @@ fn not_modified(request: &Request, relayed: &Relayed<'_>, context: &Context<'_>)
 
 fn begin(status: u16, request: &Request, relayed: &Relayed<'_>, context: &Context<'_>) -> Head {
     let date = relayed.field("date").map(latin1);
-    let mut head = Head::relayed(status, request, date.as_deref(), context);
+    let closes = relayed.is_growing && !is_chunked(request);
+    let mut head = Head::relayed(status, request, (date.as_deref(), closes), context);
     if let Some(seconds) = relayed.age_seconds {
         head.field("Age", seconds.to_string().as_bytes());
     }

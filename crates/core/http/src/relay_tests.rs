@@ -17,7 +17,13 @@ fn owned(fields: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn answer(status: u16, fields: &[(&str, &str)], method: &str, lines: &str) -> (String, Response) {
     let (limits, date, fields) = (RequestLimits::default(), HttpDate::new(9), owned(fields));
-    let relayed = Relayed { status, fields: &fields, size_bytes: Some(100), age_seconds: Some(7) };
+    let relayed = Relayed {
+        status,
+        fields: &fields,
+        size_bytes: Some(100),
+        is_growing: false,
+        age_seconds: Some(7),
+    };
     let response = relay(&request(method, lines), &relayed, &Context::new(&date, &limits));
     (String::from_utf8(response.head.clone()).unwrap(), response)
 }
@@ -46,6 +52,35 @@ fn a_response_keeps_its_status_its_date_and_its_fields() {
 }
 
 #[test]
+fn a_body_of_unknown_length_is_in_chunks_or_ends_with_the_connection() {
+    let (limits, date, fields) = (RequestLimits::default(), HttpDate::new(9), owned(DATED));
+    let growing = Relayed {
+        status: 200,
+        fields: &fields,
+        size_bytes: None,
+        is_growing: true,
+        age_seconds: None,
+    };
+    let planned = |request: &Request| {
+        let response = relay(request, &growing, &Context::new(&date, &limits));
+        assert!(response.body.is_empty());
+        (String::from_utf8(response.head).unwrap(), response.keep_alive)
+    };
+    let new = request("GET", "Range: bytes=0-9\r\n");
+    let (head, stays) = planned(&new);
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && stays && is_chunked(&new), "{head}");
+    assert!(head.contains("Transfer-Encoding: chunked\r\n"), "{head}");
+    assert!(!head.contains("Content-Length"), "{head}");
+    let text = b"GET /a HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n";
+    let Ok(Parse::Complete { request: old, .. }) = parse(text, &limits) else { panic!() };
+    let (head, stays) = planned(&old);
+    assert!(head.contains("Connection: close\r\n") && !stays && !is_chunked(&old), "{head}");
+    assert!(!head.contains("Transfer-Encoding") && !head.contains("Content-Length"), "{head}");
+    let (head, _) = planned(&request("GET", "If-None-Match: \"a\"\r\n"));
+    assert!(head.starts_with("HTTP/1.1 304 ") && !head.contains("Transfer-Encoding"), "{head}");
+}
+
+#[test]
 fn a_media_type_of_the_operator_takes_the_place_of_a_files_own() {
     let (limits, date, fields) = (RequestLimits::default(), HttpDate::new(9), owned(DATED));
     let context = Context { content_type: Some("video/x-own"), ..Context::new(&date, &limits) };
@@ -54,7 +89,13 @@ fn a_media_type_of_the_operator_takes_the_place_of_a_files_own() {
         (200, "Range: bytes=0-9\r\n", "video/x-own"),
         (404, "", "text/plain"),
     ] {
-        let relayed = Relayed { status, fields: &fields, size_bytes: Some(100), age_seconds: None };
+        let relayed = Relayed {
+            status,
+            fields: &fields,
+            size_bytes: Some(100),
+            is_growing: false,
+            age_seconds: None,
+        };
         let head = relay(&request("GET", lines), &relayed, &context).head;
         let head = String::from_utf8(head).unwrap();
         assert_eq!(head.matches("Content-Type").count(), 1, "{head}");

@@ -155,14 +155,15 @@ impl Head {
         head
     }
 
-    /// Starts the head of another server's response: its own status and `Date`, and what concerns only this connection.
+    /// Starts the head of another server's response: its own status and `Date`, and what concerns only this connection, which ends after it if it
+    /// `closes`.
     pub(crate) fn relayed(
         status: u16,
         request: &Request,
-        date: Option<&[u8]>,
+        (date, closes): (Option<&[u8]>, bool),
         context: &Context<'_>,
     ) -> Self {
-        let keep_alive = !context.closing && request.keep_alive;
+        let keep_alive = !closes && !context.closing && request.keep_alive;
         let mut head = Self { bytes: Vec::with_capacity(HEAD_CAPACITY_BYTES), status, keep_alive };
         // Writing to a Vec cannot fail.
         let _ = write!(head.bytes, "HTTP/1.1 {status} {}\r\n", reason(status));
@@ -258,6 +259,7 @@ fn status_line(status: u16) -> &'static str {
         404 => "HTTP/1.1 404 Not Found\r\n",
         405 => "HTTP/1.1 405 Method Not Allowed\r\n",
         408 => "HTTP/1.1 408 Request Timeout\r\n",
+        411 => "HTTP/1.1 411 Length Required\r\n",
         412 => "HTTP/1.1 412 Precondition Failed\r\n",
         413 => "HTTP/1.1 413 Content Too Large\r\n",
         414 => "HTTP/1.1 414 URI Too Long\r\n",

@@ -13,6 +13,9 @@ const GIB_MIN: f64 = 1.0 / 64.0;
 /// No known method is longer.
 const METHOD_BYTES_MAX: usize = 16;
 
+/// A name has at most 253 bytes, and a port 6 with its colon.
+const HOST_BYTES_MAX: usize = 259;
+
 /// A caching edge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -33,6 +36,12 @@ pub struct EdgeConfig {
     pub cookies: bool,
     /// Addresses, as prefixes, from which `PURGE` requests are taken. None by default.
     pub purge_from: Vec<String>,
+    /// Whether the origin gets the viewer's address, in `X-Forwarded-For`.
+    pub forwarded_for: bool,
+    /// The URL by which viewers know this edge, which the origin gets as `X-Forwarded-Proto` and `X-Forwarded-Host`. Not each viewer's own `Host`:
+    /// a response is for all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_url: Option<String>,
 }
 
 impl Default for EdgeConfig {
@@ -45,14 +54,35 @@ impl Default for EdgeConfig {
             methods: Vec::new(),
             cookies: false,
             purge_from: Vec::new(),
+            forwarded_for: false,
+            public_url: None,
         }
     }
+}
+
+/// The scheme and the host, perhaps with a port, of a URL without a path.
+fn scheme_and_host(url: &str) -> Option<(&str, &str)> {
+    let (scheme, host) = url.split_once("://")?;
+    let host = host.strip_suffix('/').unwrap_or(host);
+    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
+    let is_valid = (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_of_host);
+    (matches!(scheme, "http" | "https") && is_valid).then_some((scheme, host))
 }
 
 impl EdgeConfig {
     /// Addresses from which `PURGE` requests are taken. They have passed [`crate::Config::check`].
     pub fn purgers(&self) -> Prefixes {
         prefixes(&self.purge_from)
+    }
+
+    /// The scheme and the host of `public_url`. It has passed [`crate::Config::check`].
+    pub fn public_scheme_and_host(&self) -> Option<(&str, &str)> {
+        scheme_and_host(self.public_url.as_deref()?)
+    }
+
+    /// Whether the origin is a bucket, which gets a path and nothing else of a request.
+    pub fn has_bucket(&self) -> bool {
+        self.origin.as_ref().is_some_and(|origin| origin.starts_with("s3://"))
     }
 
     pub(crate) fn check(&self, route: Route) -> Result<(), ConfigError> {
@@ -71,9 +101,14 @@ impl EdgeConfig {
                 return Err(ConfigError::EdgeMethod(method.clone()));
             }
         }
-        let is_bucket = self.origin.as_ref().is_some_and(|origin| origin.starts_with("s3://"));
-        if is_bucket && !self.methods.is_empty() {
+        if let Some(url) = self.public_url.as_ref().filter(|url| scheme_and_host(url).is_none()) {
+            return Err(ConfigError::EdgePublicUrl(url.clone()));
+        }
+        if self.has_bucket() && !self.methods.is_empty() {
             return Err(ConfigError::EdgeMethodsOfBucket);
+        }
+        if self.has_bucket() && (self.forwarded_for || self.public_url.is_some()) {
+            return Err(ConfigError::EdgeForwardedToBucket);
         }
         match (&self.origin, &self.cache) {
             (None, None) => return Ok(()),
@@ -84,5 +119,33 @@ impl EdgeConfig {
             }
         }
         if route == Route::Bypass { Err(ConfigError::BypassWithOrigin) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_url_is_a_scheme_and_a_host_and_no_bucket_gets_it() {
+        let check = |url: &str, origin: &str| {
+            let edge = EdgeConfig {
+                origin: Some(origin.into()),
+                cache: Some("/cache".into()),
+                public_url: Some(url.into()),
+                ..EdgeConfig::default()
+            };
+            let public = edge.public_scheme_and_host();
+            let public = public.map(|(scheme, host)| (scheme.to_owned(), host.to_owned()));
+            edge.check(Route::Auto).map(|()| public.unwrap())
+        };
+        let public = check("https://edge.example:8443/", "http://origin");
+        assert_eq!(public.ok(), Some(("https".into(), "edge.example:8443".into())));
+        for url in ["", "edge.example", "ftp://h", "https://", "https://h/a", "https://h\r\nA: b"] {
+            let refused = check(url, "http://origin");
+            assert!(matches!(refused, Err(ConfigError::EdgePublicUrl(_))), "{url}");
+        }
+        let refused = check("https://edge.example", "s3://films");
+        assert!(matches!(refused, Err(ConfigError::EdgeForwardedToBucket)));
     }
 }

@@ -122,12 +122,24 @@ pub enum ConfigError {
     BypassWithoutNic,
     /// A method that is not sent on to an origin.
     #[error(
-        "edge.methods has {0:?}, which is no method that can be sent on; write one such as \"POST\""
+        "edge.methods contains {0:?}, which can't be forwarded: use a method such as \"POST\", in upper case"
     )]
     EdgeMethod(String),
     /// Methods for an origin that takes only GET.
-    #[error("edge.methods is for web servers, and the origin is a bucket: remove it")]
+    #[error(
+        "edge.methods works only with web servers, and this origin is a bucket: remove the setting"
+    )]
     EdgeMethodsOfBucket,
+    /// The edge's own URL is not one.
+    #[error(
+        "edge.public_url is {0:?}: write the scheme and the host that viewers use, such as \"https://edge.example\""
+    )]
+    EdgePublicUrl(String),
+    /// Headers for an origin that gets none.
+    #[error(
+        "edge.forwarded_for and edge.public_url work only with web servers, and this origin is a bucket: remove these settings"
+    )]
+    EdgeForwardedToBucket,
     /// A caching edge without a cache folder.
     #[error("an origin is set, but no cache: name a folder for it with --cache DIR")]
     OriginWithoutCache,

@@ -3,7 +3,7 @@
 //! Paths are as in a request to the origin: percent-encoded, with a leading slash, and with the query where that travels. Blocks are numbered
 //! from 0.
 
-use crate::http_cache::Fields;
+use crate::http_cache::{Fields, is_of_connection};
 use crate::purge::{Purge, Purged};
 use helper_process::packets::PACKET_BYTES_MAX;
 use serde::{Deserialize, Serialize};
@@ -83,6 +83,12 @@ pub enum EdgeAsk {
         /// The request.
         request: Box<ForwardedRequest>,
     },
+    /// The viewer of an [`EdgeAsk::Pass`] needs no more of its response. The helper stops working on it, unless others share it or it is to be
+    /// stored. If it has not answered yet, it does so with an [`EdgeTold::Stopped`].
+    Left {
+        /// Identifies the viewer's request.
+        ticket: u64,
+    },
     /// Purge stored responses. The answer is an [`EdgeTold::Purged`], after an [`EdgeTold::Ended`] or an [`EdgeTold::Stale`] for each object.
     Purge {
         /// Identifies the purge.
@@ -109,6 +115,11 @@ impl ForwardedRequest {
         Self { method: "GET".into(), ..Self::default() }
     }
 
+    /// Its bytes of memory, roughly, without its path.
+    pub fn bytes(&self) -> usize {
+        self.fields.bytes() + self.body.len()
+    }
+
     /// The same with a body.
     #[must_use]
     pub fn with_body(self, body: &[u8]) -> Self {
@@ -130,11 +141,12 @@ pub struct PassedResponse {
     pub status: u16,
     /// The header fields, without those that concern only the origin's connection.
     pub fields: Fields,
-    /// The length of its body, and of its file; none for a response to HEAD.
+    /// The length of its body, and of its file; none for a response to HEAD, or if the origin doesn't say how long it is.
     pub size: Option<u64>,
     /// Its age in milliseconds, if it was stored.
     pub age_ms: Option<u64>,
-    /// Whether its file is complete. Otherwise its blocks arrive as those of an object ([`EdgeTold::There`]).
+    /// Whether its file is complete. Otherwise its blocks arrive as those of an object ([`EdgeTold::There`]), or it grows ([`EdgeTold::Grown`]) if it
+    /// has no size yet.
     pub is_complete: bool,
     /// Whether it was stored before.
     pub is_hit: bool,
@@ -143,12 +155,12 @@ pub struct PassedResponse {
 }
 
 impl PassedResponse {
+    /// Whether it arrives, and only its end shows how long it is.
+    pub fn is_growing(&self) -> bool {
+        self.size.is_none() && !self.is_complete
+    }
+
     fn check(&self) -> Result<(), &'static str> {
-        let is_name = |name: &str| {
-            let is_ok =
-                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            !name.is_empty() && name.bytes().all(is_ok)
-        };
         let is_value = |value: &str| {
             let is_ok = |one: char| one == '\t' || (!one.is_control() && u32::from(one) <= 0xff);
             value.chars().all(|one| is_ok(one) || ('\u{80}'..='\u{9f}').contains(&one))
@@ -159,10 +171,27 @@ impl PassedResponse {
             Err("a response of more than 16 TiB")
         } else if !self.fields.0.iter().all(|(name, value)| is_name(name) && is_value(value)) {
             Err("a header line that could end a head")
+        } else if self.fields.0.iter().any(|(name, _)| is_of_connection(name)) {
+            Err("a header line about a connection")
+        } else if !has_one_length(&self.fields) {
+            Err("a length that is none, or several")
         } else {
             Ok(())
         }
     }
+}
+
+/// Whether a text can be the name of a field (RFC 9110 section 5.1).
+fn is_name(name: &str) -> bool {
+    let is_ok = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_ok)
+}
+
+/// Whether fields have at most one `Content-Length`, which is a number: another one could move the end of a response.
+fn has_one_length(fields: &Fields) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut lengths = fields.all("content-length");
+    lengths.next().is_none_or(is_number) && lengths.next().is_none()
 }
 
 /// Messages of the helper.
@@ -253,6 +282,20 @@ pub enum EdgeTold {
         /// The response.
         response: Box<PassedResponse>,
     },
+    /// More has arrived of a response whose length is not known.
+    Grown {
+        /// The number of its file.
+        object: u64,
+        /// The number of its bytes so far.
+        bytes: u64,
+        /// Whether that is all of it.
+        is_whole: bool,
+    },
+    /// The viewer of an [`EdgeAsk::Pass`] has left, and the helper works on its request no longer.
+    Stopped {
+        /// Identifies the viewer's request.
+        ticket: u64,
+    },
     /// An object for one viewer could not be fetched.
     NotPassed {
         /// Identifies the viewer's request.
@@ -289,6 +332,9 @@ impl EdgeTold {
     pub fn check(&self) -> Result<(), &'static str> {
         match self {
             Self::Object(described) => described.check(),
+            Self::Grown { bytes, .. } if *bytes > OBJECT_BYTES_MAX => {
+                Err("a response of more than 16 TiB")
+            }
             Self::Passed { response, .. } => response.check(),
             Self::Refused { path, .. }
             | Self::NoObject { path, .. }
@@ -350,8 +396,12 @@ impl Described {
             Err("an entity tag that is not strong")
         } else if !values.all(|value| is_plain(value)) {
             Err("a header line that is not plain text")
-        } else if !self.fields.0.iter().all(|(name, value)| is_plain(name) && is_plain(value)) {
+        } else if !self.fields.0.iter().all(|(name, value)| is_name(name) && is_plain(value)) {
             Err("a header line that is not plain text")
+        } else if self.fields.has("content-length")
+            || self.fields.0.iter().any(|(name, _)| is_of_connection(name))
+        {
+            Err("a header line about a connection, or about the length")
         } else if self.modified.is_some_and(|modified| modified > UNIX_SECONDS_MAX) {
             Err("a date after the year 9999")
         } else {
@@ -502,9 +552,22 @@ mod tests {
             Described { cache_control: header, ..good.clone() },
             Described { cache_control: Some("a".repeat(513)), ..good.clone() },
             Described { modified: Some(u64::MAX), ..good.clone() },
+            Described { fields: Fields::of(&[("Content-Length", "1")]), ..good.clone() },
+            Described { fields: Fields::of(&[("Connection", "close")]), ..good.clone() },
+            Described { fields: Fields::of(&[("Connection: close, a", "b")]), ..good.clone() },
         ] {
             assert!(check(bad.clone()).is_err(), "{bad:?}");
         }
+        let refused = |path: &str, for_ms| {
+            let (path, said) = (path.to_owned(), String::new());
+            EdgeTold::Refused { path, why: Trouble::Full, for_ms, said }.check()
+        };
+        assert_eq!(refused("/a", 1000), Ok(()));
+        assert!(refused("/a", u64::MAX).is_err() && refused("a", 1).is_err());
+    }
+
+    #[test]
+    fn what_the_helper_says_of_a_response_is_believed_only_within_bounds() {
         let response = |fields: &[(&str, &str)]| {
             let response = PassedResponse {
                 object: 1,
@@ -522,11 +585,19 @@ mod tests {
         for bad in [("A", "b\r\nC: d"), ("A", "\u{100}"), ("A:", "b"), ("", "b")] {
             assert!(response(&[bad]).is_err(), "{bad:?}");
         }
-        let refused = |path: &str, for_ms| {
-            let (path, said) = (path.to_owned(), String::new());
-            EdgeTold::Refused { path, why: Trouble::Full, for_ms, said }.check()
-        };
-        assert_eq!(refused("/a", 1000), Ok(()));
-        assert!(refused("/a", u64::MAX).is_err() && refused("a", 1).is_err());
+        assert_eq!(response(&[("Content-Length", "1")]), Ok(()), "as the response to HEAD has");
+        for bad in [
+            ("transfer-encoding", "chunked"),
+            ("Connection", "close"),
+            ("Trailer", "a"),
+            ("Content-Length", "1, 2"),
+            ("Content-Length", "+1"),
+        ] {
+            assert!(response(&[bad]).is_err(), "{bad:?} could split responses");
+        }
+        let lengths = [("Content-Length", "1"), ("content-length", "1")];
+        assert!(response(&lengths).is_err(), "two lengths");
+        let grown = |bytes| EdgeTold::Grown { object: 1 << 63, bytes, is_whole: false }.check();
+        assert!(grown(OBJECT_BYTES_MAX).is_ok() && grown(OBJECT_BYTES_MAX + 1).is_err());
     }
 }

@@ -253,6 +253,34 @@ impl Origin {
         (path.len() <= PATH_BYTES_MAX).then_some(path)
     }
 
+    /// Changes the URLs that a response to a request for `path` names, where they are this origin's, to those at which viewers find the same here:
+    /// without the address's scheme, host and path. Relative ones are the same for viewers.
+    pub(crate) fn localize(&self, path: &str, fields: &mut Fields) {
+        if self.signer.is_some() {
+            return;
+        }
+        let is_url = |name: &str| {
+            ["location", "content-location"].iter().any(|one| name.eq_ignore_ascii_case(one))
+        };
+        for (_, value) in fields.0.iter_mut().filter(|(name, _)| is_url(name)) {
+            if let Some(local) = self.local(path, value) {
+                *value = local;
+            }
+        }
+    }
+
+    fn local(&self, path: &str, named: &str) -> Option<String> {
+        if !named.starts_with('/') && Url::parse(named).is_err() {
+            return None;
+        }
+        // With two slashes, what follows would be a host.
+        let local = self.path_of(path, named).filter(|local| !local.starts_with("//"))?;
+        match named.split_once('#') {
+            Some((_, fragment)) => Some(format!("{local}#{fragment}")),
+            None => Some(local),
+        }
+    }
+
     /// Sends a viewer's request on, with these `conditions`. Any answer is returned.
     pub(crate) async fn forward(
         &self,
@@ -531,6 +559,38 @@ mod tests {
         for text in ["a", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a#b"] {
             assert!(OriginAddress::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn urls_of_the_origin_become_those_of_the_edge() {
+        let origin = |address: &str| {
+            Origin::new(OriginAddress::parse(address).unwrap(), Duration::from_secs(1)).unwrap()
+        };
+        let below = origin("http://192.0.2.1:8080/films");
+        let localized = |origin: &Origin, value: &str| {
+            let mut fields = Fields::of(&[("Location", value), ("X-Other", value)]);
+            origin.localize("/a/b", &mut fields);
+            assert_eq!(fields.first("x-other"), Some(value));
+            fields.first("location").unwrap().to_owned()
+        };
+        for (named, local) in [
+            ("/films/c?d=e#f", "/c?d=e#f"),
+            ("http://192.0.2.1:8080/films/c", "/c"),
+            ("//192.0.2.1:8080/films/c", "/c"),
+            // The same for viewers, or not of this origin.
+            ("c", "c"),
+            ("../c?u=http://192.0.2.1:8080/films/x", "../c?u=http://192.0.2.1:8080/films/x"),
+            ("/other", "/other"),
+            ("http://192.0.2.1/films/c", "http://192.0.2.1/films/c"),
+            ("https://cdn.example/films/c", "https://cdn.example/films/c"),
+            // That would lead to another host.
+            ("/films//evil.example/c", "/films//evil.example/c"),
+        ] {
+            assert_eq!(localized(&below, named), local, "{named}");
+        }
+        let root = origin("http://192.0.2.1");
+        assert_eq!(localized(&root, "http://192.0.2.1/c"), "/c");
+        assert_eq!(localized(&root, "/c#d"), "/c#d");
     }
 
     #[test]

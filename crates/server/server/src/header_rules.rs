@@ -32,6 +32,14 @@ impl HeaderRules {
         self.0.get(usize::from(file.note(|| self.first_for(path))))
     }
 
+    /// The rule for a response at `path` that is no file of a library.
+    pub(crate) fn for_path(&self, path: &[u8]) -> Option<&ReadyRule> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get(usize::from(self.first_for(path)))
+    }
+
     /// The index of the first rule that matches; the number of rules if none does.
     fn first_for(&self, path: &[u8]) -> u16 {
         let path = [b"/", path].concat();

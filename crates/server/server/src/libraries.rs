@@ -1,6 +1,6 @@
 //! The libraries that a worker serves: one for each site's hosts, and one for all other hosts.
 
-use crate::edge::LocalEdge;
+use crate::edge::{KeyRules, LocalEdge};
 use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
 use crate::hosts::Hosts;
 use crate::title_listing::TitleListing;
@@ -29,6 +29,12 @@ pub struct Libraries {
     methods: Vec<String>,
     /// The addresses that may purge an edge's cache with `PURGE` requests.
     purgers: Prefixes,
+    /// Set if an edge's requests carry the viewers' addresses.
+    pub(crate) forwarded_for: bool,
+    /// The scheme and the host by which viewers know an edge, if its requests carry them.
+    pub(crate) public_scheme_and_host: Option<(String, String)>,
+    /// Set if an edge's origin is a bucket.
+    has_bucket: bool,
 }
 
 /// One library.
@@ -67,9 +73,24 @@ impl Libraries {
             Ok(Library { prefix, files, folders: Arc::clone(&library.folders), listing })
         };
         let all = folders.iter().zip(listings).map(library).collect::<io::Result<_>>()?;
-        let methods = config.edge.methods.clone();
-        let (sends_cookies, purgers) = (config.edge.cookies, config.edge.purgers());
-        Ok(Self { all, hosts: Hosts::new(config), gate, edge, sends_cookies, methods, purgers })
+        let public = config.edge.public_scheme_and_host();
+        Ok(Self {
+            all,
+            hosts: Hosts::new(config),
+            gate,
+            edge,
+            sends_cookies: config.edge.cookies,
+            methods: config.edge.methods.clone(),
+            purgers: config.edge.purgers(),
+            forwarded_for: config.edge.forwarded_for,
+            public_scheme_and_host: public.map(|(scheme, host)| (scheme.into(), host.into())),
+            has_bucket: config.edge.has_bucket(),
+        })
+    }
+
+    /// What an edge leaves out of its keys.
+    pub(crate) fn key_rules(&self) -> KeyRules {
+        KeyRules { checks_tokens: self.gate.is_some(), has_bucket: self.has_bucket }
     }
 
     /// Whether a request that does not read is sent on to an edge's origin.

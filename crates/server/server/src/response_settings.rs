@@ -79,6 +79,16 @@ impl Answering {
         self.with_rule(None, closing, f)
     }
 
+    /// As [`Self::with_context`], for a response at `path` that is no file of a library.
+    pub(crate) fn with_path_context<R>(
+        &self,
+        path: &[u8],
+        closing: bool,
+        f: impl FnOnce(&fullbore_http::Context<'_>) -> R,
+    ) -> R {
+        self.with_rule(self.header_rules.for_path(path), closing, f)
+    }
+
     /// As [`Self::with_context`], for a response with the file at `path`.
     pub(crate) fn with_file_context<R>(
         &self,

@@ -240,6 +240,15 @@ impl Worker {
         self.answering.with_context(self.drain.has_begun(), f)
     }
 
+    /// As [`Self::with_context`], for a response at `path` that is no file of a library.
+    pub(crate) fn with_path_context<R>(
+        &self,
+        path: &[u8],
+        f: impl FnOnce(&fullbore_http::Context<'_>) -> R,
+    ) -> R {
+        self.answering.with_path_context(path, self.drain.has_begun(), f)
+    }
+
     /// As [`Self::with_context`], for a response with `file`, which is at `path`.
     pub(crate) fn with_file_context<R>(
         &self,

@@ -4,6 +4,7 @@ mod answering;
 mod fetching;
 mod full_disk;
 mod handed;
+mod leaving;
 mod passed_space;
 mod passing;
 mod purging;
@@ -20,6 +21,7 @@ use handed::Handed;
 use helper_process::keeper::ignore_signals;
 use helper_process::packets;
 use helper_process::sandbox::{self, Confined, HelperNeeds};
+use leaving::Viewers;
 use passed_space::PassedSpace;
 use passing::UnderWay;
 use slots::Slots;
@@ -66,6 +68,8 @@ struct Helper {
     full_disk: FullDisk,
     slots: Slots,
     passing: Semaphore,
+    growing: Arc<Semaphore>,
+    viewers: Viewers,
     passed_space: PassedSpace,
     responses: Mutex<Responses>,
     handed: Handed,
@@ -177,6 +181,8 @@ impl Helper {
             full_disk: FullDisk::default(),
             slots,
             passing,
+            growing: Arc::new(Semaphore::new(receiving::GROWING_MAX)),
+            viewers: Viewers::default(),
             passed_space: PassedSpace::new(bytes_max),
             responses: Mutex::default(),
             handed: Handed::default(),
@@ -199,8 +205,11 @@ impl Helper {
                 runtime.spawn(helper.bring(object, first..end));
             }
             EdgeAsk::Pass { path, ticket, asker, request } => {
-                runtime.spawn(helper.pass(path, ticket, asker, *request));
+                // Before the next message, which may be that it has left.
+                let viewer = helper.viewers.begin(ticket);
+                runtime.spawn(helper.pass(path, viewer, asker, *request));
             }
+            EdgeAsk::Left { ticket } => helper.viewers.leave(ticket),
             EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, &purge, runtime),
             EdgeAsk::Used { objects } => {
                 let (now, mut space) = (Instant::now(), helper.space());

@@ -1,9 +1,10 @@
 //! Responses that are no objects: each viewer's request is answered with a stored response, or with the origin's (RFC 9111).
 //!
-//! A response whose length is known and more than a block goes to its viewer while it arrives. Any other one is complete before the viewer
-//! gets its first byte. What may be stored is a file next to the objects; everything else is a file without a name, which disappears with
-//! its last reader. Nothing is ever combined from two responses.
+//! A response whose length is known and more than a block goes to its viewer while it arrives. So does one without a length that takes longer than a
+//! moment. Any other one is complete before the viewer gets its first byte. What may be stored is a file next to the objects; everything else is a
+//! file without a name, which disappears with its last reader. Nothing is ever combined from two responses.
 
+use super::leaving::{Viewer, unless_left};
 use super::receiving::{FIELDS_BYTES_MAX, Incoming, Ready};
 use super::slots::{RequestPurpose, Slot};
 use super::{Helper, shortened};
@@ -73,16 +74,18 @@ impl Helper {
     pub(super) async fn pass(
         self: Arc<Self>,
         path: String,
-        ticket: u64,
+        viewer: Viewer,
         asker: u64,
         request: ForwardedRequest,
     ) {
         let answered = match self.handed.take(asker) {
             Some(ready) => Ok(ready),
-            None => self.respond(&path, &request).await,
+            None => self.respond(&path, &request, &viewer).await,
         };
+        let ticket = viewer.ticket;
         match answered {
-            Ok(ready) => self.tell_ready(ticket, ready),
+            Ok(ready) => self.tell_ready(viewer, ready),
+            Err(_) if viewer.has_left() => self.tell(EdgeTold::Stopped { ticket }),
             Err((why, said)) => {
                 self.tell(EdgeTold::NotPassed { ticket, why, said: shortened(&said) });
             }
@@ -93,6 +96,7 @@ impl Helper {
         self: &Arc<Self>,
         path: &str,
         request: &ForwardedRequest,
+        viewer: &Viewer,
     ) -> Result<Ready, Refused> {
         if is_loop(request) {
             let said = format!(
@@ -129,12 +133,13 @@ impl Helper {
                 Ok(fetch) => Some(fetch),
                 Err(_) if waited => None,
                 Err(mut other) => {
-                    let _ = timeout_at(Instant::now() + self.silent_max, other.changed()).await;
+                    let changed = timeout_at(Instant::now() + self.silent_max, other.changed());
+                    unless_left(Some(viewer), None, async { Ok(changed.await) }).await.map(drop)?;
                     waited = true;
                     continue;
                 }
             };
-            return self.fetch_for(path, request, known, fetch).await;
+            return self.fetch_for(path, (request, Some(viewer)), known, fetch).await;
         }
     }
 
@@ -192,32 +197,40 @@ impl Helper {
         let request = ForwardedRequest { method: "GET".into(), ..request.clone() };
         tokio::spawn(async move {
             // If it fails, the stored response stays as it is.
-            let ready = helper.fetch_for(&path, &request, Some(stored), Some(fetch)).await;
-            if let Ok(Ready { rest: Some(rest), .. }) = ready {
-                helper.receive_rest(rest).await;
+            let ready = helper.fetch_for(&path, (&request, None), Some(stored), Some(fetch)).await;
+            if let Ok(mut ready) = ready {
+                match ready.rest.take_if(|rest| rest.is_for_others()) {
+                    Some(rest) => helper.receive_rest(rest).await,
+                    None => helper.give_up(ready),
+                }
             }
         });
     }
 
-    /// Fetches a response, or revalidates the `known` one. `fetch` is dropped once others can know what came of it.
+    /// Fetches a response, for a viewer if there is one, or revalidates the `known` one. `fetch` is dropped once others can know what came of it.
     async fn fetch_for(
         self: &Arc<Self>,
         path: &str,
-        request: &ForwardedRequest,
+        (request, viewer): (&ForwardedRequest, Option<&Viewer>),
         mut known: Option<Arc<StoredResponse>>,
         fetch: Option<watch::Sender<()>>,
     ) -> Result<Ready, Refused> {
         // A viewer that has waited for longer may be gone; those behind it in the queue are not.
         let deadline = Instant::now() + 3 * self.silent_max;
-        let Ok(Ok(_turn)) = timeout_at(deadline, self.passing.acquire()).await else {
-            let said = format!("{path}: too many responses are being passed through at once");
-            return Err((Trouble::Full, said));
+        let turn = async {
+            let turn = timeout_at(deadline, self.passing.acquire()).await.ok().and_then(Result::ok);
+            let said = || format!("{path}: too many responses are being passed through at once");
+            turn.ok_or_else(|| (Trouble::Full, said()))
         };
+        let _turn = unless_left(viewer, fetch.as_ref(), turn).await?;
         let (asked, answer, slot) = loop {
             let asked = self.responses().epoch(path);
-            let conditions =
-                known.as_ref().map(|known| validators(&known.fields)).unwrap_or_default();
-            let (answer, slot) = match self.ask_for(path, request, &conditions).await {
+            let conditions = match &known {
+                Some(known) => validators(&known.fields),
+                None => range_of(request),
+            };
+            let answered = self.ask_for(path, request, &conditions);
+            let (answer, slot) = match unless_left(viewer, fetch.as_ref(), answered).await {
                 Ok(answered) => answered,
                 Err(refused) => return self.without_answer(known.as_deref(), refused),
             };
@@ -298,7 +311,7 @@ impl Helper {
         header: &HeaderMap,
         asked: Epoch,
     ) -> Option<Ready> {
-        let newer = fields_of(header);
+        let newer = self.fields_for_viewers(&known.path, header);
         let mut fields = known.fields.clone();
         update(&mut fields, &newer);
         // The viewer whose request it was gets all of the answer, as far as it fits into a message.
@@ -308,6 +321,13 @@ impl Helper {
         };
         self.renew(known, request, &newer, asked);
         Some(ready)
+    }
+
+    /// The fields of a response to a request for `path`, with URLs as viewers name them.
+    fn fields_for_viewers(&self, path: &str, header: &HeaderMap) -> Fields {
+        let mut fields = fields_of(header);
+        self.origin.localize(path, &mut fields);
+        fields
     }
 
     /// Stores what the origin's confirmation makes of a response, which its file has been seen for.
@@ -341,7 +361,7 @@ impl Helper {
         if head.status() != 200 {
             return;
         }
-        let newer = fields_of(head.headers());
+        let newer = self.fields_for_viewers(&known.path, head.headers());
         match is_of_same_version(known, &newer) {
             Some(true) => self.renew(known, request, &newer, asked),
             Some(false) => self.responses().outdate(&known.path),
@@ -430,6 +450,25 @@ fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -
     }
     let lifetime = lifetime(known.status, &dated, now.unix_seconds);
     StoredResponse { fields, lifetime, at: now.at, is_invalid: false, ..known.clone() }
+}
+
+/// The range that a viewer's request asks the origin for. Other responses are fetched whole, and ranges are taken from them. One to a viewer whom the
+/// origin knows is for that viewer alone, and may be a film, of which it wants a little. Conditions are about all of it, and are evaluated here.
+fn range_of(request: &ForwardedRequest) -> Fields {
+    let viewers = &request.fields;
+    let is_personal = viewers.has("authorization") || viewers.has("cookie");
+    let conditions = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+    let has_conditions = conditions.iter().any(|name| viewers.has(name));
+    let mut range = Fields::default();
+    if request.method != "GET" || !is_personal || has_conditions || !viewers.has("range") {
+        return range;
+    }
+    for name in ["Range", "If-Range"] {
+        if let Some(value) = viewers.first(name) {
+            range.push(name, value);
+        }
+    }
+    range
 }
 
 /// Whether a request has passed so many caches of this kind that it must be in a loop.

@@ -1,5 +1,6 @@
 //! Takes in responses of the origin that are no objects.
 
+use super::leaving::{Viewer, left};
 use super::passed_space::Reservation;
 use super::passing::{Now, add_own_lines};
 use super::slots::Slot;
@@ -17,12 +18,25 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use tokio::sync::watch;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::block_in_place;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until};
 
 /// The most bytes of a response's header fields: they have to fit into one message.
 pub(super) const FIELDS_BYTES_MAX: usize = 48 << 10;
+
+/// A response without a length is complete after this time, or its viewer gets it while it arrives. Most pages are: what is complete can be sent with
+/// its length, and shared.
+const WHOLE_WITHIN: Duration = Duration::from_secs(1);
+
+/// The most responses that grow at the same time, in addition to the requests that have slots: some are events or pictures of a camera, without an
+/// end, and must not block others.
+pub(super) const GROWING_MAX: usize = 64;
+
+/// How long growth waits to be announced together with more of it, and how much it is at most.
+const ANNOUNCED_AFTER: Duration = Duration::from_millis(10);
+const ANNOUNCED_BYTES: u64 = 256 << 10;
 
 /// A response that has begun to arrive.
 pub(super) struct Incoming<'a> {
@@ -47,18 +61,76 @@ pub(super) struct Ready {
     _reservation: Option<Reservation>,
 }
 
+/// What to store once it is complete, the request's fields, and the epoch of the request.
+type ToStore = (StoredResponse, Fields, Epoch);
+
 /// The body of a response that its viewer gets while it arrives.
 pub(super) struct Rest {
     path: String,
     number: u64,
+    /// Its length, or the most that it may have if that is not known.
     size: u64,
     body: Response,
     file: File,
-    /// What to store once it is complete, the request's fields, and the epoch of the request.
-    stored: Option<(StoredResponse, Fields, Epoch)>,
+    /// How much of it has arrived.
+    done: u64,
+    /// The bytes that room has been made for. Once for each block, because that looks at the whole cache if it is full.
+    room: u64,
+    stored: Option<ToStore>,
     /// Its space, if it is not stored.
     reservation: Option<Reservation>,
-    _slot: Slot,
+    /// None if it is growing.
+    slot: Option<Slot>,
+    /// Set if its length is not known, and its viewer gets it while it grows.
+    growing: Option<OwnedSemaphorePermit>,
+    /// The viewer who gets it, once that has been told.
+    viewer: Option<Viewer>,
+}
+
+/// When to pause while a body arrives.
+#[derive(Clone, Copy)]
+struct Pause {
+    until: Option<Instant>,
+    at_bytes: u64,
+}
+
+/// How far a body has arrived.
+enum Arrived {
+    /// All of it.
+    Whole,
+    /// Some more, up to a pause.
+    Partly,
+    /// Its viewer has left, and no other one needs the rest.
+    Enough,
+}
+
+impl Rest {
+    fn new(
+        (path, number): (&str, u64),
+        size: u64,
+        (body, file, slot): (Response, File, Slot),
+        (stored, reservation): (Option<ToStore>, Option<Reservation>),
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            number,
+            size,
+            body,
+            file,
+            done: 0,
+            room: 0,
+            stored,
+            reservation,
+            slot: Some(slot),
+            growing: None,
+            viewer: None,
+        }
+    }
+
+    /// Whether it is worth receiving without a viewer: it is to be stored, and has an end.
+    pub(super) fn is_for_others(&self) -> bool {
+        self.stored.is_some() && self.growing.is_none()
+    }
 }
 
 impl Ready {
@@ -69,11 +141,13 @@ impl Ready {
 
 impl Helper {
     /// Tells a viewer's response, and takes in the rest of it.
-    pub(super) fn tell_ready(self: &Arc<Self>, ticket: u64, ready: Ready) {
+    pub(super) fn tell_ready(self: &Arc<Self>, viewer: Viewer, ready: Ready) {
         let Ready { response, file, rest, _reservation } = ready;
+        let ticket = viewer.ticket;
         let told = EdgeTold::Passed { ticket, response: Box::new(response) };
         self.tell_with(told, file.map(OwnedFd::from));
         if let Some(rest) = rest {
+            let rest = Rest { viewer: Some(viewer), ..rest };
             tokio::spawn(Arc::clone(self).receive_rest_owned(rest));
         }
     }
@@ -114,6 +188,7 @@ impl Helper {
         if let Some(known) = known.as_ref().filter(|_| !is_stored && replaces(request, status)) {
             self.forget_response(known.number);
         }
+        self.origin.localize(path, &mut fields);
         let stored = is_stored.then(|| {
             let stored = stored((path, number), (status, &fields), &request.fields, Now::read());
             (stored, request.fields.clone(), asked)
@@ -154,36 +229,62 @@ impl Helper {
             // Others need not wait for a response that they cannot share, or that takes long.
             drop(fetch);
         }
-        let path = path.to_owned();
         let size = length.unwrap_or(if is_stored { bytes_max } else { OBJECT_BYTES_MAX });
-        let rest =
-            Rest { path, number, size, body: answer, file, stored, reservation, _slot: slot };
+        let body = (answer, file, slot);
+        let rest = Rest::new((path, number), size, body, (stored, reservation));
         self.take_in_body(rest, (response, read), length).await
     }
 
-    /// Takes in the body of a response whose file is `read`, unless it is long.
+    /// Takes in the body of a response whose file is `read`, unless it is long, or takes long.
     async fn take_in_body(
         &self,
-        rest: Rest,
+        mut rest: Rest,
         (response, read): (PassedResponse, File),
         length: Option<u64>,
     ) -> Result<Ready, Refused> {
         let number = rest.number;
-        match length {
-            Some(length) if length > BLOCK_BYTES => {
-                let set = rest.file.set_len(length).inspect_err(|_| self.forget_response(number));
-                set.map_err(|error| full_disk::refused(&rest.path, &error))?;
-                let response = PassedResponse { is_complete: false, ..response };
-                let rest = Some(rest);
-                Ok(Ready { response, file: Some(read), rest, _reservation: None })
-            }
-            _ => {
-                let (size, reservation) = self.receive_all(rest, length).await?;
+        if let Some(length) = length.filter(|length| *length > BLOCK_BYTES) {
+            let set = rest.file.set_len(length).inspect_err(|_| self.forget_response(number));
+            set.map_err(|error| full_disk::refused(&rest.path, &error))?;
+            let response = PassedResponse { is_complete: false, ..response };
+            return Ok(Ready { response, file: Some(read), rest: Some(rest), _reservation: None });
+        }
+        let until = Some(Instant::now() + WHOLE_WITHIN);
+        let pause = length.is_none().then_some(Pause { until, at_bytes: BLOCK_BYTES });
+        let arrived = self.receive_body(&mut rest, pause, |_| {}).await;
+        let size = rest.done;
+        let refused = match arrived {
+            Ok(Arrived::Whole) if length.is_none_or(|length| length == size) => {
+                let reservation = rest.reservation.take();
+                self.finish_response(rest);
                 let response = PassedResponse { size: Some(size), ..response };
                 let file = (size > 0).then_some(read);
-                Ok(Ready { response, file, rest: None, _reservation: reservation })
+                return Ok(Ready { response, file, rest: None, _reservation: reservation });
             }
-        }
+            Ok(Arrived::Partly) => match Arc::clone(&self.growing).try_acquire_owned() {
+                Ok(growing) => {
+                    rest.growing = Some(growing);
+                    drop(rest.slot.take());
+                    let response = PassedResponse { size: None, is_complete: false, ..response };
+                    let (file, rest) = (Some(read), Some(rest));
+                    return Ok(Ready { response, file, rest, _reservation: None });
+                }
+                Err(_) => {
+                    let path = &rest.path;
+                    let said = format!(
+                        "{path}: {GROWING_MAX} responses without a length are being passed on already"
+                    );
+                    (Trouble::Full, said)
+                }
+            },
+            Ok(_) => {
+                let said = format!("{}: the origin's lengths contradict each other", rest.path);
+                (Trouble::Wrong, said)
+            }
+            Err(refused) => refused,
+        };
+        self.forget_response(number);
+        Err(refused)
     }
 
     /// What is stored at `path` is over, because there is an object now. The server knows only that there is none, and would not ask for it yet.
@@ -228,34 +329,16 @@ impl Helper {
         true
     }
 
-    /// Takes in a whole response, and returns its length and its space.
-    async fn receive_all(
-        &self,
-        mut rest: Rest,
-        length: Option<u64>,
-    ) -> Result<(u64, Option<Reservation>), Refused> {
-        let received = self.receive_body(&mut rest, |_| {}).await;
-        let is_whole = |size: u64| length.is_none_or(|length| length == size);
-        match received {
-            Ok(size) if is_whole(size) => {
-                let reservation = rest.reservation.take();
-                self.finish_response(rest, size);
-                Ok((size, reservation))
-            }
-            Ok(_) => {
-                self.forget_response(rest.number);
-                let said = format!("{}: the origin's lengths contradict each other", rest.path);
-                Err((Trouble::Wrong, said))
-            }
-            Err(refused) => {
-                self.forget_response(rest.number);
-                Err(refused)
-            }
+    /// Takes in a response whose viewer has been told, and announces what has arrived.
+    pub(super) async fn receive_rest(&self, rest: Rest) {
+        match rest.growing.is_some() {
+            true => self.receive_growing(rest).await,
+            false => self.receive_blocks(rest).await,
         }
     }
 
-    /// Takes in a response of known length block by block, and announces each.
-    pub(super) async fn receive_rest(&self, mut rest: Rest) {
+    /// Takes in a response of known length, and announces it block by block.
+    async fn receive_blocks(&self, mut rest: Rest) {
         let (number, size) = (rest.number, rest.size);
         let mut told = 0;
         let announce = |done: u64| {
@@ -266,8 +349,9 @@ impl Helper {
                 told = end;
             }
         };
-        match self.receive_body(&mut rest, announce).await {
-            Ok(received) if received == size => self.finish_response(rest, size),
+        match self.receive_body(&mut rest, None, announce).await {
+            Ok(Arrived::Whole) if rest.done == size => self.finish_response(rest),
+            Ok(Arrived::Enough) => self.forget_response(number),
             outcome => {
                 self.forget_response(number);
                 let short = || (Trouble::Wrong, format!("{}: it ended too early", rest.path));
@@ -279,53 +363,107 @@ impl Helper {
         }
     }
 
-    fn finish_response(&self, rest: Rest, size: u64) {
-        if let Some((stored, request, asked)) = rest.stored {
-            self.keep(StoredResponse { size, ..stored }, &request, asked);
+    /// Takes in a response whose length is not known, and announces how far it has grown.
+    async fn receive_growing(&self, mut rest: Rest) {
+        let object = rest.number;
+        let announce = |bytes, is_whole| self.tell(EdgeTold::Grown { object, bytes, is_whole });
+        loop {
+            announce(rest.done, false);
+            let more = Pause { until: None, at_bytes: rest.done + 1 };
+            let mut arrived = self.receive_body(&mut rest, Some(more), |_| {}).await;
+            if matches!(arrived, Ok(Arrived::Partly)) {
+                let until = Some(Instant::now() + ANNOUNCED_AFTER);
+                let together = Pause { until, at_bytes: rest.done + ANNOUNCED_BYTES };
+                arrived = self.receive_body(&mut rest, Some(together), |_| {}).await;
+            }
+            let (why, said) = match arrived {
+                Ok(Arrived::Partly) => continue,
+                Ok(Arrived::Whole) => {
+                    announce(rest.done, true);
+                    return self.finish_response(rest);
+                }
+                Ok(Arrived::Enough) => return self.forget_response(object),
+                Err(refused) => refused,
+            };
+            self.forget_response(object);
+            announce(rest.done, false);
+            let said = super::shortened(&said);
+            self.tell(EdgeTold::Failed { object, first: 0, end: 1, why, said });
+            return;
         }
     }
 
-    /// Writes a body as it arrives, calls `each` with the bytes so far, and returns its length.
+    fn finish_response(&self, rest: Rest) {
+        if let Some((stored, request, asked)) = rest.stored {
+            self.keep(StoredResponse { size: rest.done, ..stored }, &request, asked);
+        }
+    }
+
+    /// Writes a body as it arrives, up to a `pause` if there is one, and calls `each` with the bytes so far.
     async fn receive_body(
         &self,
         rest: &mut Rest,
+        pause: Option<Pause>,
         mut each: impl FnMut(u64),
-    ) -> Result<u64, Refused> {
-        let (mut done, mut deadline) = (0, Instant::now() + 3 * self.silent_max);
-        // The bytes that room has been made for. Once for each block, because that looks at the whole cache if it is full.
-        let mut room = 0;
+    ) -> Result<Arrived, Refused> {
+        let mut deadline = Instant::now() + 3 * self.silent_max;
+        let pauses_at = pause.and_then(|pause| pause.until);
         loop {
-            let path = &rest.path;
-            let chunk = timeout_at(deadline, rest.body.chunk()).await;
-            let chunk = chunk
-                .map_err(|_| (Trouble::TimedOut, format!("{path}: the origin sends too slowly")))?;
-            let Some(chunk) = chunk.map_err(|error| broken(path, error))? else { return Ok(done) };
-            let end = done + chunk.len() as u64;
-            if end > rest.size {
-                let said =
-                    format!("{path}: the response is longer than half the cache, or than it said");
-                return Err((Trouble::TooLarge, said));
-            }
-            if done / BLOCK_BYTES != end / BLOCK_BYTES {
+            let (is_growing, is_for_others) = (rest.growing.is_some(), rest.is_for_others());
+            let Rest { path, body, viewer, .. } = &mut *rest;
+            let chunk = tokio::select! {
+                biased;
+                () = left(viewer.as_ref().filter(|_| !is_for_others)) => {
+                    return Ok(Arrived::Enough);
+                }
+                chunk = body.chunk() => chunk.map_err(|error| broken(path, error))?,
+                // One that grows may do so slowly. If it says nothing at all, the request fails.
+                () = sleep_until(pauses_at.unwrap_or(deadline)), if pauses_at.is_some() || !is_growing => {
+                    if pauses_at.is_some() {
+                        return Ok(Arrived::Partly);
+                    }
+                    let said = format!("{path}: the origin sends too slowly");
+                    return Err((Trouble::TimedOut, said));
+                }
+            };
+            let Some(chunk) = chunk else { return Ok(Arrived::Whole) };
+            let before = rest.done;
+            self.write_next(rest, &chunk).await?;
+            if before / BLOCK_BYTES != rest.done / BLOCK_BYTES {
                 // An origin that sends a block in this time is slow, not silent.
                 deadline = Instant::now() + 3 * self.silent_max;
             }
-            let file = &rest.file;
-            let put = || block_in_place(|| file.write_all_at(&chunk, done));
-            let put = || put().map_err(|error| full_disk::refused(path, &error));
-            if let Some(reservation) = &mut rest.reservation {
-                reservation.grow(path, end)?;
+            each(rest.done);
+            if pause.is_some_and(|pause| rest.done >= pause.at_bytes) {
+                return Ok(Arrived::Partly);
             }
-            if rest.stored.is_some() && end > room {
-                let more = (end - room).max(BLOCK_BYTES.min(rest.size - room));
-                block_in_place(|| self.make_room(path, Some(rest.number), more))?;
-                room += more;
-            }
-            self.fit(chunk.len() as u64, put).await?;
-            self.space().add(rest.number, chunk.len() as u64);
-            done = end;
-            each(done);
         }
+    }
+
+    /// Writes the next bytes of a body.
+    async fn write_next(&self, rest: &mut Rest, bytes: &[u8]) -> Result<(), Refused> {
+        let (path, done) = (&rest.path, rest.done);
+        let end = done + bytes.len() as u64;
+        if end > rest.size {
+            let said =
+                format!("{path}: the response is longer than half the cache, or than it said");
+            return Err((Trouble::TooLarge, said));
+        }
+        if let Some(reservation) = &mut rest.reservation {
+            reservation.grow(path, end)?;
+        }
+        if rest.stored.is_some() && end > rest.room {
+            let more = (end - rest.room).max(BLOCK_BYTES.min(rest.size - rest.room));
+            block_in_place(|| self.make_room(path, Some(rest.number), more))?;
+            rest.room += more;
+        }
+        let file = &rest.file;
+        let put = || block_in_place(|| file.write_all_at(bytes, done));
+        let put = || put().map_err(|error| full_disk::refused(path, &error));
+        self.fit(bytes.len() as u64, put).await?;
+        self.space().add(rest.number, bytes.len() as u64);
+        rest.done = end;
+        Ok(())
     }
 }
 
@@ -348,6 +486,12 @@ fn replaces(request: &ForwardedRequest, status: u16) -> bool {
 /// The status and the fields for viewers. A range that is all of it is a 200.
 fn head_of(answer: &Response) -> (u16, Fields) {
     let mut fields = end_to_end(fields_of(answer.headers()));
+    // Some servers repeat it, and the server takes one.
+    if fields.elements("content-length").count() > 1 {
+        let length = fields.elements("content-length").next().unwrap_or_default().to_owned();
+        fields.remove(|name| name.eq_ignore_ascii_case("content-length"));
+        fields.push("Content-Length", length);
+    }
     let status = answer.status();
     let is_whole = crate::policy::content_range(answer.headers())
         .is_some_and(|(start, end, size)| start == 0 && end == size);

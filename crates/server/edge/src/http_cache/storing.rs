@@ -36,6 +36,11 @@ pub fn is_for_one_viewer(name: &str) -> bool {
     ["set-cookie", "authentication-info"].iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
+/// Whether a field ends at this hop.
+pub fn is_of_connection(name: &str) -> bool {
+    OF_CONNECTION.iter().any(|one| name.eq_ignore_ascii_case(one))
+}
+
 /// Status codes that this cache understands, for `must-understand` (RFC 9111 section 5.2.2.3).
 fn is_understood(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451)

@@ -1,11 +1,14 @@
 //! One version of an object, and the origin's latest answer about it.
 
+use super::response_space::Taken;
 use disk::PresentBlocks;
 use edge::contract::{Described, RESPONSES_FROM, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// One version of an object, fresh or stale.
@@ -18,13 +21,76 @@ pub(crate) struct Live {
     times_outdated: AtomicU64,
     /// How often a request may have changed it at the origin.
     times_invalid: AtomicU64,
+    /// Set for a response whose length is known only at its end.
+    growth: Option<Growth>,
+}
+
+/// How much of a response has arrived that doesn't say how long it is.
+pub(super) struct Growth {
+    bytes: AtomicU64,
+    is_whole: AtomicBool,
+    /// There is no room for the rest.
+    is_too_long: AtomicBool,
+    taken: Mutex<Taken>,
+}
+
+impl Growth {
+    /// Nothing so far. It takes its space from `taken`.
+    pub(super) fn new(taken: Taken) -> Self {
+        let (bytes, is_whole, is_too_long) = Default::default();
+        Self { bytes, is_whole, is_too_long, taken: Mutex::new(taken) }
+    }
 }
 
 impl Live {
     pub(super) fn new(number: u64, file: OwnedFd, arrived: PresentBlocks) -> Self {
         let (is_ended, times_outdated, times_invalid) = Default::default();
         let arrived = Arc::new(arrived);
-        Self { number, file, arrived, is_ended, times_outdated, times_invalid }
+        Self { number, file, arrived, is_ended, times_outdated, times_invalid, growth: None }
+    }
+
+    /// A response whose length is not known yet.
+    pub(super) fn growing(number: u64, file: OwnedFd, growth: Growth) -> Self {
+        Self { growth: Some(growth), ..Self::new(number, file, PresentBlocks::new(0)) }
+    }
+
+    /// `bytes` of a response whose length was not known have arrived, and that is all of it if it `is_whole`. Returns how many are new; none if there
+    /// is no room for them.
+    pub(super) fn grow(&self, bytes: u64, is_whole: bool) -> Option<u64> {
+        let Some(growth) = &self.growth else { return Some(0) };
+        if !growth.taken.lock().expect("no holder of this lock can panic").grow(bytes) {
+            growth.is_too_long.store(true, Release);
+            return None;
+        }
+        let before = growth.bytes.fetch_max(bytes, Release);
+        growth.is_whole.store(is_whole, Release);
+        Some(bytes.saturating_sub(before))
+    }
+
+    /// How many bytes have arrived of a response whose length was not known, and whether that is all of it.
+    pub(super) fn grown(&self) -> (u64, bool) {
+        let Some(growth) = &self.growth else { return (0, true) };
+        // In this order: the length is no older than the end.
+        let is_whole = growth.is_whole.load(Acquire);
+        (growth.bytes.load(Acquire), is_whole)
+    }
+
+    /// Why no more of a response whose length was not known can be read, if so.
+    pub(super) fn cut_off(&self) -> Option<u8> {
+        let is_too_long = |growth: &Growth| growth.is_too_long.load(Acquire);
+        match self.growth.as_ref().is_some_and(is_too_long) {
+            true => Some(Trouble::Full.number()),
+            false => self.arrived.ended(),
+        }
+    }
+
+    /// Whether more of it is to arrive.
+    pub(super) fn is_arriving(&self) -> bool {
+        let is_whole = match &self.growth {
+            Some(growth) => growth.is_whole.load(Acquire),
+            None => self.arrived.is_whole(),
+        };
+        !is_whole && self.arrived.ended().is_none()
     }
 
     /// It is stale from now on, although its time isn't over: it has to be revalidated, unless the origin can't be reached and allows that. This

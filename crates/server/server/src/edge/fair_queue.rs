@@ -82,6 +82,11 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         }
     }
 
+    /// Whether a question is being worked on.
+    pub(super) fn is_under_way(&self, key: &K) -> bool {
+        self.questions.get(key).is_some_and(|known| known.under_way.is_some())
+    }
+
     /// Number of questions waiting.
     pub(super) fn waiting(&self) -> usize {
         self.questions.len() - self.under_way
@@ -103,7 +108,9 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         text_bytes: usize,
         client: IpAddr,
     ) -> Result<Vec<K>, QueueFull> {
-        let bytes = QUESTION_BYTES + text_bytes;
+        // It is sent once, as it was asked first.
+        let known_bytes = self.questions.get(key).map(|known| known.bytes);
+        let bytes = known_bytes.unwrap_or(QUESTION_BYTES + text_bytes);
         let own = self.lines.get(&client).map_or(0, |line| line.waiting_bytes);
         let fits = own + bytes <= self.limits.waiting_bytes_by_client_max;
         if let Some(known) = self.questions.get_mut(key) {

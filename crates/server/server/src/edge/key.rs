@@ -2,6 +2,7 @@
 
 use crate::redact;
 use edge::escaped;
+use token::Token;
 
 /// Separates a decoded path, which never contains this byte, from a query.
 const QUERY: u8 = 0;
@@ -10,10 +11,20 @@ const QUERY: u8 = 0;
 /// film many.
 const OF_SERVER: [&[u8]; 2] = [b"token", b"CMCD"];
 
+/// What of a request is no part of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyRules {
+    /// This server checks tokens, so they are for it.
+    pub(crate) checks_tokens: bool,
+    /// The origin is a bucket, which gets no query.
+    pub(crate) has_bucket: bool,
+}
+
 /// The key of a request for a decoded path: its path, and its query without what is for this server.
-pub(crate) fn key_of(path: &[u8], query: Option<&[u8]>, checks_tokens: bool) -> Vec<u8> {
+pub(crate) fn key_of(path: &[u8], query: Option<&[u8]>, rules: KeyRules) -> Vec<u8> {
     let mut key = path.to_vec();
-    let kept = query_sent_on(query.unwrap_or_default(), checks_tokens);
+    let query = query.filter(|_| !rules.has_bucket).unwrap_or_default();
+    let kept = query_sent_on(query, rules.checks_tokens);
     if !kept.is_empty() {
         key.push(QUERY);
         key.extend_from_slice(&kept);
@@ -49,8 +60,8 @@ pub(super) fn escaped_key(key: &[u8]) -> String {
 }
 
 /// The path and query under which the response to requests for a URL is stored. Scheme and host don't matter: an edge has one origin. `url` may
-/// also be a path, or the beginning of one.
-pub(super) fn stored_under(url: &str, checks_tokens: bool) -> Option<String> {
+/// also be a path, or the beginning of one. It may be signed, as viewers get it.
+pub(super) fn stored_under(url: &str, rules: KeyRules) -> Option<String> {
     let target = match url.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
         None => url,
@@ -60,7 +71,14 @@ pub(super) fn stored_under(url: &str, checks_tokens: bool) -> Option<String> {
         None => (target, None),
     };
     let path = escape::percent::decode(path.strip_prefix('/')?.as_bytes())?;
-    (!path.contains(&QUERY)).then(|| escaped_key(&key_of(&path, query, checks_tokens)))
+    let path = if rules.checks_tokens { without_token(&path) } else { path.as_slice() };
+    (!path.contains(&QUERY)).then(|| escaped_key(&key_of(path, query, rules)))
+}
+
+/// A decoded path without the token at its start.
+fn without_token(path: &[u8]) -> &[u8] {
+    let signed = token::before_path(path).filter(|(token, _)| Token::parse(token).is_some());
+    signed.and_then(|(_, path)| path).unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -80,20 +98,42 @@ mod tests {
         assert_eq!(sent(false), whole, "the origin may check its own");
     }
 
+    const CHECKING: KeyRules = KeyRules { checks_tokens: true, has_bucket: false };
+    const PLAIN: KeyRules = KeyRules { checks_tokens: false, has_bucket: false };
+
+    #[test]
+    fn a_signed_url_has_the_key_of_its_path() {
+        let token = format!("1790000000.{}.k1.2", "0a".repeat(32));
+        let signed = format!("https://edge.example/t/{token}/films/a.mp4?x=1");
+        assert_eq!(stored_under(&signed, CHECKING).unwrap(), "/films/a.mp4?x=1");
+        let unsigned = format!("/t/{token}/films/a.mp4?x=1");
+        assert_eq!(stored_under(&signed, PLAIN).unwrap(), unsigned, "the origin may check it");
+        assert_eq!(stored_under("/t/films/a", CHECKING).unwrap(), "/t/films/a", "a folder");
+    }
+
+    #[test]
+    fn a_bucket_gets_no_query_so_keys_have_none() {
+        let rules = KeyRules { has_bucket: true, ..PLAIN };
+        let asked = key_of(b"film.mp4", Some(b"session=1"), rules);
+        assert_eq!(asked, key_of(b"film.mp4", None, rules));
+        assert_eq!(stored_under("/film.mp4?session=2", rules).unwrap(), escaped_key(&asked));
+        assert_eq!(escaped_key(&asked), "/film.mp4");
+    }
+
     #[test]
     fn a_url_and_the_request_for_it_have_the_same_key() {
-        let stored = |url| stored_under(url, true).unwrap();
+        let stored = |url| stored_under(url, CHECKING).unwrap();
         assert_eq!(stored("https://edge.example:8443/a%20b/%41.mp4"), "/a%20b/A.mp4");
         assert_eq!(stored("/a b/A.mp4"), "/a%20b/A.mp4");
         assert_eq!(stored("http://h"), "/");
         assert_eq!(stored("/a?x=%2f&token=t&&CMCD=c&y"), "/a?x=%2f&y");
         assert_eq!(stored("/a?token=t"), "/a");
-        assert_eq!(stored_under("/a?token=t&x", false).unwrap(), "/a?x", "without keys as well");
+        assert_eq!(stored_under("/a?token=t&x", PLAIN).unwrap(), "/a?x", "without keys as well");
         assert_eq!(stored("/films/\u{e9}"), "/films/%C3%A9");
         for other in ["", "a", "/%zz", "/a%00b"] {
-            assert_eq!(stored_under(other, true), None, "{other}");
+            assert_eq!(stored_under(other, CHECKING), None, "{other}");
         }
-        let asked = key_of(b"a b", Some(b"q=\"1\"&token=t"), true);
+        let asked = key_of(b"a b", Some(b"q=\"1\"&token=t"), CHECKING);
         assert_eq!(escaped_key(&asked), stored("/a%20b?q=\"1\""));
     }
 }

@@ -66,6 +66,7 @@ impl EdgeLink {
         (objects_max, passed_bytes_max): (usize, u64),
     ) -> io::Result<Arc<Self>> {
         let (asks, asked) = channel();
+        let passing = Passing::new(passed_bytes_max, Sender::clone(&asks));
         let ends = (0..workers).map(|_| remote()).collect::<io::Result<Vec<_>>>()?;
         let (remotes, woken): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
         let link = Arc::new(Self {
@@ -77,7 +78,7 @@ impl EdgeLink {
             fetched_bytes: AtomicU64::new(0),
             failures: Mutex::default(),
             retries: Mutex::default(),
-            passing: Passing::new(passed_bytes_max),
+            passing,
             purging: Purging::default(),
             askers: AtomicU64::new(1),
             told: Mutex::default(),
@@ -184,6 +185,9 @@ impl EdgeLink {
                 }
             }
             EdgeTold::Passed { ticket, response } => self.take_passed(ticket, *response, file),
+            EdgeTold::Grown { object, bytes, is_whole } => self.grow(object, bytes, is_whole),
+            // No viewer waits for the answer, so it is no failure.
+            EdgeTold::Stopped { ticket } => self.passing.refuse(ticket, Trouble::Unreachable),
             EdgeTold::NotPassed { ticket, why, said } => {
                 self.passing.refuse(ticket, why);
                 self.count_failure(why, &said);
@@ -203,6 +207,21 @@ impl EdgeLink {
             }
             EdgeTold::Passed { ticket, .. } => self.passing.refuse(ticket, Trouble::Wrong),
             _ => {}
+        }
+    }
+
+    /// More has arrived of a response whose length is not known.
+    fn grow(&self, object: u64, bytes: u64, is_whole: bool) {
+        let Some(live) = self.live(object) else { return };
+        match live.grow(bytes, is_whole) {
+            Some(new) => {
+                self.fetched_bytes.fetch_add(new, Relaxed);
+            }
+            None => {
+                // Its viewer's connection ends, and the helper is told then.
+                let said = "a response without a length is too long for the space that other viewers' responses leave; raise --cache-gib";
+                self.count_failure(Trouble::Full, said);
+            }
         }
     }
 
@@ -393,8 +412,8 @@ impl EdgeLink {
             EdgeAsk::Purge { ticket, .. } => {
                 self.purging.refuse(ticket, "the edge's helper cannot be asked, see the log");
             }
-            // It is reported again in a second.
-            EdgeAsk::Used { .. } => {}
+            // It is reported again in a second; and what nobody needs is fetched to its end.
+            EdgeAsk::Used { .. } | EdgeAsk::Left { .. } => {}
         }
         self.count_failure(why, &format!("cannot ask the edge's helper: {error}"));
         self.send_questions();

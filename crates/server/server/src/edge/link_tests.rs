@@ -183,3 +183,60 @@ fn while_many_questions_wait_what_is_stale_is_served_where_the_origin_allows_it(
     assert_eq!(link.waiting(), 0, "no viewer waits for them any more");
     assert_eq!(status(&link, "/lax"), None);
 }
+
+#[test]
+fn a_request_whose_viewer_has_left_keeps_its_turn_until_the_helper_has_stopped() {
+    let (link, helper) = link();
+    let client = IpAddr::from([192, 0, 2, 1]);
+    let pass = |number: u64| {
+        link.pass(format!("/{number}"), (number, ForwardedRequest::get()), client).unwrap()
+    };
+    let asked = || packets::receive::<EdgeAsk>(&helper, &mut Vec::new()).unwrap().unwrap().0;
+    let mut tickets: Vec<_> = (0..12).map(pass).collect();
+    for _ in 0..tickets.len() {
+        assert!(matches!(asked(), EdgeAsk::Pass { .. }));
+    }
+    let waiting = pass(12);
+    let left = tickets.pop().map(|ticket| ticket.number).unwrap();
+    assert_eq!(asked(), EdgeAsk::Left { ticket: left });
+    assert!(!waiting.is_under_way(), "one client has 12 turns");
+    packets::send(&helper, &EdgeTold::Stopped { ticket: left }, None).unwrap();
+    assert!(matches!(asked(), EdgeAsk::Pass { ref path, .. } if path == "/12"));
+    assert!(link.failures().is_empty(), "that is no failure");
+}
+
+#[test]
+fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
+    let (link, helper) = link();
+    let client = IpAddr::from([192, 0, 2, 1]);
+    let ticket = link.pass("/live".into(), (1, ForwardedRequest::get()), client).unwrap();
+    let object = 1 << 63;
+    let response = PassedResponse {
+        object,
+        status: 200,
+        fields: edge::http_cache::Fields::default(),
+        size: None,
+        age_ms: None,
+        is_complete: false,
+        is_hit: false,
+        failure: None,
+    };
+    let told = EdgeTold::Passed { ticket: ticket.number, response: Box::new(response) };
+    let file = tempfile::tempfile().unwrap();
+    packets::send(&helper, &told, Some(file.as_fd())).unwrap();
+    let mut answer = None;
+    until("the response to begin", || {
+        answer = ticket.answer();
+        answer.is_some()
+    });
+    let body = answer.unwrap().ok().unwrap().body.unwrap();
+    let live = &body.live;
+    assert_eq!((live.grown(), live.cut_off()), ((0, false), None));
+    let send = |told: EdgeTold| packets::send(&helper, &told, None).unwrap();
+    send(EdgeTold::Grown { object, bytes: 7, is_whole: false });
+    until("it to grow", || live.grown() == (7, false));
+    assert_eq!(link.fetched_bytes(), 7);
+    send(EdgeTold::Grown { object, bytes: (1 << 28) + 1, is_whole: false });
+    until("it to be too long", || live.cut_off() == Some(Trouble::Full.number()));
+    assert_eq!(live.grown(), (7, false));
+}

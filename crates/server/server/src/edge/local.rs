@@ -2,7 +2,8 @@
 
 use super::NoAnswer;
 use super::cached::{Cached, Live};
-use super::key::escaped_key;
+use super::growing::GrowingBody;
+use super::key::{KeyRules, escaped_key};
 use super::link::{ANSWER_MAX, EdgeLink, Looked, Waiting};
 use super::passing::ForOne;
 use super::purging::{PURGE_MAX, PurgeFailed, purge_of};
@@ -21,7 +22,11 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long a viewer who has closed its sending half waits for a response that is no object. Most such viewers are gone, and hold the place of
+/// another one.
+const CLOSED_MAX: Duration = Duration::from_secs(10);
 
 /// Objects named in one message to the helper.
 const USED_MAX: usize = 1000;
@@ -45,15 +50,24 @@ struct Open {
 /// The viewer who made the request.
 #[derive(Clone, Copy)]
 pub(crate) struct Viewer<'a> {
-    /// Its address; for IPv6, its network.
-    client: IpAddr,
+    address: IpAddr,
     channel: &'a Channel,
 }
 
 impl<'a> Viewer<'a> {
     /// The viewer at `address`, at the other end of `channel`.
     pub(crate) fn new(address: IpAddr, channel: &'a Channel) -> Self {
-        Self { client: net::network(address), channel }
+        Self { address, channel }
+    }
+
+    /// Its address.
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Whose turn its requests wait for: its address; for IPv6, its network.
+    fn client(&self) -> IpAddr {
+        net::network(self.address)
     }
 }
 
@@ -61,6 +75,16 @@ impl<'a> Viewer<'a> {
 pub(crate) struct Forwarded<'a> {
     asker: u64,
     request: &'a dyn Fn() -> ForwardedRequest,
+}
+
+/// The body of a response for one viewer.
+pub(crate) enum PassedBody {
+    /// There is none.
+    Empty,
+    /// It is this file, or will be.
+    File(Rc<File>),
+    /// Only its end shows how long it is.
+    Growing(GrowingBody),
 }
 
 /// How a file was found: a counter's label.
@@ -108,7 +132,7 @@ impl LocalEdge {
         }
         let since = Instant::now();
         let wanted = Wanted { offset, asker: forwarded.asker, request: forwarded.request };
-        let looked = self.link.look(&escaped_key(path), &wanted, since, viewer.client)?;
+        let looked = self.link.look(&escaped_key(path), &wanted, since, viewer.client())?;
         let (cached, has_waited) = match looked {
             Looked::Found(cached) => (cached, false),
             // Boxed, so that requests for a fresh film do not pay for it.
@@ -139,17 +163,17 @@ impl LocalEdge {
                 Some(Reply::Is(answer)) => return answer.clone(),
                 Some(Reply::AskAgain) => {
                     let path = waiting.path();
-                    match self.link.look(&path, wanted, since, viewer.client)? {
+                    match self.link.look(&path, wanted, since, viewer.client())? {
                         Looked::Found(cached) => return Ok(cached),
                         Looked::Waits(again) => waiting = again,
                     }
                 }
                 None => {}
             }
-            if leaving.has_left && !waiting.is_under_way() {
+            if leaving.has_left() && !waiting.is_under_way() {
                 return Err(NoAnswer::Left);
             }
-            self.news(since, &mut leaving).await?;
+            self.news(since + ANSWER_MAX, &mut leaving).await?;
         }
     }
 
@@ -158,33 +182,43 @@ impl LocalEdge {
         Forwarded { asker: self.link.next_asker(), request }
     }
 
-    /// The response to one viewer's request for `path`, with its file unless it is empty.
+    /// The response to one viewer's request for `path`, with its body.
     pub(crate) async fn pass(
         &self,
         path: &[u8],
         forwarded: &Forwarded<'_>,
         viewer: Viewer<'_>,
-    ) -> Result<(PassedResponse, Option<Rc<File>>), NoAnswer> {
+    ) -> Result<(PassedResponse, PassedBody), NoAnswer> {
         let asked = (forwarded.asker, (forwarded.request)());
-        let ticket = self.link.pass(escaped_key(path), asked, viewer.client)?;
+        let ticket = self.link.pass(escaped_key(path), asked, viewer.client())?;
         let since = Instant::now();
         let mut leaving = Leaving::of(viewer);
-        let ForOne { response, live, taken } = loop {
+        let ForOne { response, body } = loop {
             if let Some(answer) = ticket.answer() {
                 break answer?;
             }
-            if leaving.has_left && !ticket.is_under_way() {
+            if leaving.has_left() && !ticket.is_under_way() {
                 return Err(NoAnswer::Left);
             }
-            self.news(since, &mut leaving).await?;
+            let waits_until = match leaving.left_at {
+                Some(left_at) => (since + ANSWER_MAX).min(left_at + CLOSED_MAX),
+                None => since + ANSWER_MAX,
+            };
+            if let Err(why) = self.news(waits_until, &mut leaving).await {
+                return Err(if leaving.has_left() { NoAnswer::Left } else { why.into() });
+            }
         };
-        let Some(live) = live else { return Ok((response, None)) };
+        let Some(receiving) = body else { return Ok((response, PassedBody::Empty)) };
+        if response.is_growing() {
+            let body = GrowingBody::new(receiving, Rc::clone(&self.waiters));
+            return Ok((response, PassedBody::Growing(body)));
+        }
         // All of it is there or on its way, so nothing is asked for; the closure is what holds the file's disk space, and its blocks' news.
-        let held = Arc::clone(&live);
+        let live = Arc::clone(&receiving.live);
         let ask = move |_| {
-            let _held = (&taken, &held);
+            let _held = &receiving;
         };
-        Ok((response, Some(self.opened(&live, ask)?)))
+        Ok((response, PassedBody::File(self.opened(&live, ask)?)))
     }
 
     /// Purges stored responses, and returns what was found once later requests can't get it any more.
@@ -192,9 +226,9 @@ impl LocalEdge {
         &self,
         asked: Purge,
         by: &str,
-        checks_tokens: bool,
+        rules: KeyRules,
     ) -> Result<Purged, PurgeFailed> {
-        let begun = self.link.begin_purge(purge_of(asked, checks_tokens)?, by)?;
+        let begun = self.link.begin_purge(purge_of(asked, rules)?, by)?;
         let deadline = Instant::now() + PURGE_MAX;
         loop {
             if let Some(outcome) = begun.outcome() {
@@ -205,15 +239,15 @@ impl LocalEdge {
         }
     }
 
-    /// Waits for the helper's answer, or until the viewer disconnects.
-    async fn news(&self, since: Instant, leaving: &mut Leaving<'_>) -> Result<(), Trouble> {
-        let mut changed = std::pin::pin!(timeout_at(since + ANSWER_MAX, self.waiters.changed()));
+    /// Waits for the helper's answer until then, or until the viewer disconnects.
+    async fn news(&self, until: Instant, leaving: &mut Leaving<'_>) -> Result<(), Trouble> {
+        let mut changed = std::pin::pin!(timeout_at(until, self.waiters.changed()));
         poll_fn(|context| {
             if let Poll::Ready(changed) = changed.as_mut().poll(context) {
                 return Poll::Ready(changed.map_err(|_| Trouble::TimedOut));
             }
-            if !leaving.has_left && leaving.left.as_mut().poll(context).is_ready() {
-                leaving.has_left = true;
+            if !leaving.has_left() && leaving.left.as_mut().poll(context).is_ready() {
+                leaving.left_at = Some(Instant::now());
                 return Poll::Ready(Ok(()));
             }
             Poll::Pending
@@ -277,12 +311,16 @@ impl LocalEdge {
 /// to those behind it, and is answered if there are none.
 struct Leaving<'a> {
     left: Pin<Box<dyn Future<Output = ()> + 'a>>,
-    has_left: bool,
+    left_at: Option<Instant>,
 }
 
 impl<'a> Leaving<'a> {
     fn of(viewer: Viewer<'a>) -> Self {
-        Self { left: Box::pin(viewer.channel.peer_closed()), has_left: false }
+        Self { left: Box::pin(viewer.channel.peer_closed()), left_at: None }
+    }
+
+    fn has_left(&self) -> bool {
+        self.left_at.is_some()
     }
 }
 

@@ -11,19 +11,22 @@
 mod cached;
 mod fair_queue;
 mod figures;
+mod growing;
 mod key;
 mod link;
 mod local;
 mod passing;
 mod purging;
+mod response_space;
 mod start;
 mod table;
 
 pub(crate) use cached::Cached;
 pub(crate) use fair_queue::QueueFull;
-pub(crate) use key::key_of;
+pub(crate) use growing::GrowingBody;
+pub(crate) use key::{KeyRules, key_of};
 pub(crate) use link::EdgeLink;
-pub(crate) use local::{Forwarded, LocalEdge, Viewer};
+pub(crate) use local::{Forwarded, LocalEdge, PassedBody, Viewer};
 pub(crate) use purging::PurgeFailed;
 pub(crate) use start::Starting;
 

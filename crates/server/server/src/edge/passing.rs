@@ -1,17 +1,18 @@
 //! Responses that are no objects, on their way to the one viewer who requested each.
 //!
 //! A session draws a [`Ticket`], and the helper's answer is for that ticket alone. The helper decides which viewers may share a stored
-//! response. If the session ends first, its ticket does, too, and the answer is dropped when it arrives.
+//! response. If the session ends first, its ticket does, too, and the helper is told: nothing more of the response is needed.
 
 use super::NoAnswer;
-use super::cached::Live;
+use super::cached::{Growth, Live};
 use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
+use super::response_space::{ResponseSpace, Taken};
 use disk::PresentBlocks;
 use edge::contract::{EdgeAsk, ForwardedRequest, PassedResponse, Trouble};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The helper fetches 16 such answers at a time. One client leaves a quarter of the places to others.
@@ -25,9 +26,9 @@ const TURNS: QueueLimits = QueueLimits {
 /// All waiting viewers.
 pub(super) struct Passing {
     asked: Mutex<Asked>,
-    bytes: Arc<AtomicU64>,
-    /// Space on the cache's disk for responses that are not stored. Slow viewers hold theirs for a long time.
-    bytes_max: u64,
+    /// Space on the cache's disk for responses that are not stored.
+    space: Arc<ResponseSpace>,
+    asks: Sender<EdgeAsk>,
 }
 
 struct Asked {
@@ -38,6 +39,7 @@ struct Asked {
 
 struct Question {
     path: String,
+    client: IpAddr,
     asker: u64,
     request: Box<ForwardedRequest>,
     is_under_way: bool,
@@ -48,20 +50,25 @@ struct Question {
 pub(crate) struct ForOne {
     /// The response.
     pub(crate) response: PassedResponse,
-    /// Its file, unless it is empty.
-    pub(super) live: Option<Arc<Live>>,
-    pub(super) taken: Taken,
+    /// Its body, unless it is empty.
+    pub(super) body: Option<Receiving>,
 }
 
-/// Space that is returned when this is dropped.
-pub(crate) struct Taken {
-    bytes: u64,
-    of: Arc<AtomicU64>,
+/// A viewer's hold on the body of its response: the file, its space, and the news about it. If this is dropped before all of it has arrived, the
+/// helper is told.
+pub(super) struct Receiving {
+    pub(super) live: Arc<Live>,
+    _taken: Option<Taken>,
+    ticket: u64,
+    asks: Sender<EdgeAsk>,
 }
 
-impl Drop for Taken {
+impl Drop for Receiving {
     fn drop(&mut self) {
-        self.of.fetch_sub(self.bytes, Relaxed);
+        if self.live.is_arriving() {
+            // If there is no receiver, the helper is gone.
+            let _ = self.asks.send(EdgeAsk::Left { ticket: self.ticket });
+        }
     }
 }
 
@@ -89,17 +96,21 @@ impl Ticket<'_> {
 impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let mut asked = self.passing.asked();
-        // A question that the helper works on keeps its place until it is done: the origin works for it.
-        asked.queue.withdraw(&self.number);
-        let _unclaimed = asked.questions.remove(&self.number);
+        // A question that the helper works on keeps its place until that has stopped, or is done: the origin works for it.
+        if !asked.queue.withdraw(&self.number) && asked.queue.is_under_way(&self.number) {
+            let _ = self.passing.asks.send(EdgeAsk::Left { ticket: self.number });
+        }
+        let unclaimed = asked.questions.remove(&self.number);
+        drop(asked);
+        drop(unclaimed);
     }
 }
 
 impl Passing {
-    /// With this much space for responses that viewers have not received yet.
-    pub(super) fn new(bytes_max: u64) -> Self {
+    /// With this much space for responses that viewers have not received yet. The helper is told through `asks` which viewers have left.
+    pub(super) fn new(bytes_max: u64, asks: Sender<EdgeAsk>) -> Self {
         let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
-        Self { asked: Mutex::new(asked), bytes: Arc::default(), bytes_max }
+        Self { asked: Mutex::new(asked), space: ResponseSpace::new(bytes_max), asks }
     }
 
     /// Queues a question of a viewer of `client`. It is sent once [`Self::next`] returns it.
@@ -114,11 +125,7 @@ impl Passing {
     ) -> Result<Ticket<'_>, QueueFull> {
         let mut asked = self.asked();
         let number = asked.last + 1;
-        let displaced = asked.queue.ask(
-            &number,
-            path.len() + request.fields.bytes() + request.body.len(),
-            client,
-        )?;
+        let displaced = asked.queue.ask(&number, path.len() + request.bytes(), client)?;
         asked.last = number;
         let has_displaced = !displaced.is_empty();
         for other in displaced {
@@ -127,7 +134,8 @@ impl Passing {
             }
         }
         let request = Box::new(request);
-        let question = Question { path, asker, request, is_under_way: false, answer: None };
+        let (is_under_way, answer) = (false, None);
+        let question = Question { path, client, asker, request, is_under_way, answer };
         asked.questions.insert(number, question);
         Ok(Ticket { number, has_displaced, passing: self })
     }
@@ -148,40 +156,55 @@ impl Passing {
         self.asked().queue.waiting()
     }
 
-    /// The helper's answer. Returns its file's blocks if they are still to be announced.
+    /// The helper's answer. Returns its file's blocks, or its length, if they are still to be announced.
     pub(super) fn take(
         &self,
         ticket: u64,
         response: PassedResponse,
         file: Option<OwnedFd>,
     ) -> Option<Arc<Live>> {
-        let size = response.size.unwrap_or(0);
-        // A stored response is part of the cache. The bound comes first: a long response's blocks take memory.
-        let bytes = if response.is_hit { 0 } else { size };
-        let before = self.bytes.fetch_add(bytes, Relaxed);
-        let taken = Taken { bytes, of: Arc::clone(&self.bytes) };
-        if before.saturating_add(bytes) > self.bytes_max {
+        let client = self.asked().questions.get(&ticket).map(|question| question.client);
+        let body = client.map(|client| self.body(client, &response, file));
+        let Some(Ok(body)) = body else {
+            // No room for it, unless its viewer has left. Nothing more of it is needed.
+            let _ = self.asks.send(EdgeAsk::Left { ticket });
             self.refuse(ticket, Trouble::Full);
             return None;
-        }
-        let live = match (size, file) {
-            (0, _) => None,
-            // Out of descriptors: the kernel has dropped it.
-            (_, None) => {
-                self.refuse(ticket, Trouble::Full);
-                return None;
-            }
-            (_, Some(file)) => {
-                let arrived = PresentBlocks::new(size);
-                if response.is_complete {
-                    arrived.note(0..u64::MAX);
-                }
-                Some(Arc::new(Live::new(response.object, file, arrived)))
-            }
         };
-        let arriving = live.clone().filter(|_| !response.is_complete);
-        self.put(ticket, Ok(ForOne { response, live, taken }));
-        arriving
+        let asks = self.asks.clone();
+        let body = body.map(|(live, taken)| Receiving { live, _taken: taken, ticket, asks });
+        let live = body.as_ref().map(|body| Arc::clone(&body.live));
+        self.put(ticket, Ok(ForOne { response, body }));
+        live.filter(|live| live.is_arriving())
+    }
+
+    /// The file of a response for a viewer of `client` and its space; none if it is empty.
+    ///
+    /// # Errors
+    /// If there is no room for it.
+    fn body(
+        &self,
+        client: IpAddr,
+        response: &PassedResponse,
+        file: Option<OwnedFd>,
+    ) -> Result<Option<(Arc<Live>, Option<Taken>)>, NoRoom> {
+        let (size, number) = (response.size.unwrap_or(0), response.object);
+        if size == 0 && !response.is_growing() {
+            return Ok(None);
+        }
+        // A stored response is part of the cache. The bound comes first: a long response's blocks take memory.
+        let bytes = if response.is_hit { 0 } else { size };
+        let taken = self.space.take(client, bytes).ok_or(NoRoom)?;
+        // Out of descriptors if there is none: the kernel has dropped it.
+        let file = file.ok_or(NoRoom)?;
+        if response.is_growing() {
+            return Ok(Some((Arc::new(Live::growing(number, file, Growth::new(taken))), None)));
+        }
+        let arrived = PresentBlocks::new(size);
+        if response.is_complete {
+            arrived.note(0..u64::MAX);
+        }
+        Ok(Some((Arc::new(Live::new(number, file, arrived)), Some(taken))))
     }
 
     /// There is no answer for this ticket.
@@ -211,26 +234,45 @@ impl Passing {
     }
 }
 
+/// There is no space or no descriptor for a response.
+struct NoRoom;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc::{Receiver, channel};
+
+    fn passing() -> (Passing, Receiver<EdgeAsk>) {
+        let (asks, asked) = channel();
+        (Passing::new(BYTES_MAX, asks), asked)
+    }
 
     fn client(last: u8) -> IpAddr {
         IpAddr::from([192, 0, 2, last])
     }
 
-    fn told(passing: &Passing, ticket: u64, size: u64) {
-        let response = PassedResponse {
+    fn response(size: Option<u64>, is_complete: bool) -> PassedResponse {
+        PassedResponse {
             object: 1 << 63,
             status: 200,
             fields: edge::http_cache::Fields::default(),
-            size: Some(size),
+            size,
             age_ms: None,
-            is_complete: true,
+            is_complete,
             is_hit: false,
             failure: None,
-        };
-        passing.take(ticket, response, Some(tempfile::tempfile().unwrap().into()));
+        }
+    }
+
+    fn told(passing: &Passing, ticket: u64, size: u64) {
+        let file = tempfile::tempfile().unwrap().into();
+        passing.take(ticket, response(Some(size), true), Some(file));
+    }
+
+    /// Reports that a response has begun to arrive.
+    fn told_begin(passing: &Passing, ticket: u64, size: Option<u64>) -> Arc<Live> {
+        let file = tempfile::tempfile().unwrap().into();
+        passing.take(ticket, response(size, false), Some(file)).unwrap()
     }
 
     fn asked() -> (u64, ForwardedRequest) {
@@ -241,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_for_one_ticket_and_its_room_is_given_back() {
-        let passing = Passing::new(BYTES_MAX);
+        let (passing, _asked) = passing();
         let [first, second] =
             [0, 1].map(|_| passing.begin("/a".into(), asked(), client(1)).unwrap());
         assert!(first.answer().is_none());
@@ -249,20 +291,58 @@ mod tests {
         assert!(second.answer().is_none());
         let held = first.answer().unwrap().ok();
         assert!(held.is_some() && first.answer().is_none());
-        told(&passing, second.number, 2);
+        told(&passing, second.number, 2 << 20);
         assert_eq!(second.answer().unwrap().err(), Some(Trouble::Full.into()));
         drop(held);
-        told(&passing, second.number, 2);
+        told(&passing, second.number, 2 << 20);
         assert!(second.answer().unwrap().is_ok());
         let gone = first.number;
         drop(first);
         told(&passing, gone, BYTES_MAX);
-        assert_eq!(passing.bytes.load(Relaxed), 0, "no viewer waits for it");
+        assert_eq!(passing.space.bytes(), 0, "no viewer waits for it");
+    }
+
+    #[test]
+    fn the_helper_is_told_when_a_viewer_leaves_before_its_response_is_complete() {
+        let (passing, asked_of_helper) = passing();
+        let left = || asked_of_helper.try_iter().collect::<Vec<_>>();
+        let begin = || {
+            let ticket = passing.begin("/a".into(), asked(), client(1)).unwrap();
+            assert!(passing.next().is_some());
+            ticket
+        };
+        let waiting = begin();
+        let ticket = waiting.number;
+        drop(waiting);
+        assert_eq!(left(), vec![EdgeAsk::Left { ticket }], "the helper works on it");
+        passing.refuse(ticket, Trouble::Unreachable);
+        // It is told once for each, and not if there is nothing to stop.
+        let sizes = [Some(5 << 20), None];
+        for (size, is_whole) in sizes.into_iter().flat_map(|size| [(size, false), (size, true)]) {
+            let reading = begin();
+            let ticket = reading.number;
+            let live = told_begin(&passing, ticket, size);
+            let body = reading.answer().unwrap().ok().unwrap().body;
+            drop(reading);
+            assert!(left().is_empty(), "it has its response");
+            if is_whole {
+                live.arrived.note(0..5);
+                live.grow(1000, true);
+            }
+            drop(body);
+            let expected = if is_whole { vec![] } else { vec![EdgeAsk::Left { ticket }] };
+            assert_eq!(left(), expected, "{size:?} {is_whole}");
+        }
+        let complete = begin();
+        told(&passing, complete.number, 1000);
+        drop(complete);
+        drop(passing.begin("/b".into(), asked(), client(1)).unwrap());
+        assert!(left().is_empty(), "it is complete, or was never sent");
     }
 
     #[test]
     fn who_waits_is_bounded_and_is_answered_when_the_helper_is_gone() {
-        let passing = Passing::new(BYTES_MAX);
+        let (passing, _asked) = passing();
         let begin = |last| passing.begin("/a".into(), asked(), client(last));
         let tickets: Vec<_> = std::iter::from_fn(|| begin(1).ok()).take(1 << 20).collect();
         assert!((100..1000).contains(&tickets.len()), "{}", tickets.len());
@@ -279,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_viewer_who_leaves_takes_its_question_along_unless_the_helper_has_it() {
-        let passing = Passing::new(BYTES_MAX);
+        let (passing, _asked) = passing();
         let first = passing.begin("/a".into(), asked(), client(1)).unwrap();
         assert!(passing.next().is_some());
         let number = first.number;

@@ -4,7 +4,7 @@
 //! purge again.
 
 use super::EdgeLink;
-use super::key::stored_under;
+use super::key::{KeyRules, stored_under};
 use crate::redact;
 use edge::contract::EdgeAsk;
 use edge::purge::{Purge, PurgeScope, Purged};
@@ -210,18 +210,18 @@ impl EdgeLink {
         &self,
         asked: Purge,
         by: &str,
-        checks_tokens: bool,
+        rules: KeyRules,
     ) -> Result<Purged, PurgeFailed> {
-        self.begin_purge(purge_of(asked, checks_tokens)?, by)?.wait()
+        self.begin_purge(purge_of(asked, rules)?, by)?.wait()
     }
 }
 
-/// The purge that someone has asked for, with its URL as responses are stored under it, at a server that `checks_tokens` or not.
+/// The purge that someone has asked for, with its URL as responses are stored under it by these `rules`.
 ///
 /// # Errors
 /// If no response can be stored there.
-pub(super) fn purge_of(asked: Purge, checks_tokens: bool) -> Result<Purge, PurgeFailed> {
-    let stored = |url: &str| stored_under(url, checks_tokens).ok_or(PurgeFailed::Misused(NO_URL));
+pub(super) fn purge_of(asked: Purge, rules: KeyRules) -> Result<Purge, PurgeFailed> {
+    let stored = |url: &str| stored_under(url, rules).ok_or(PurgeFailed::Misused(NO_URL));
     let scope = match asked.scope {
         PurgeScope::Url(url) => PurgeScope::Url(stored(&url)?),
         PurgeScope::Prefix(prefix) => PurgeScope::Prefix(stored(&prefix)?),
@@ -278,7 +278,8 @@ mod tests {
         let line = line(&one, Purged::default());
         assert!(line.starts_with("marked as stale by 10.0.0.1: tags a"), "{line}");
         assert!(!line.contains('\n'), "{line}");
-        let wrong = purge_of(purge("https://h/%zz"), false);
+        let rules = KeyRules { checks_tokens: false, has_bucket: false };
+        let wrong = purge_of(purge("https://h/%zz"), rules);
         assert_eq!(wrong, Err(PurgeFailed::Misused(NO_URL)));
     }
 }

@@ -14,8 +14,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// Questions about new paths. Of the 64 requests that the helper makes at once, they leave 8 to blocks of known objects even while 16 answers
-/// are passed through. One client leaves a quarter of the places to others. At an origin that answers after 200 ms, one client's line of some
-/// 250 questions is empty after two seconds, and all lines, some 2,000 questions, after ten.
+/// are passed through. One client leaves a quarter of the places to others. At an origin that answers after 200 ms, one client's line of at
+/// most 250 questions is empty after two seconds, and all lines, at most 2,000 questions, after ten. With the headers of a browser, there is room for
+/// some two fifths of that.
 const NEW: QueueLimits = QueueLimits {
     under_way_max: 40,
     under_way_by_client_max: 30,
@@ -167,7 +168,9 @@ impl Table {
         }
         let is_known = self.answers.get(path).is_some_and(|answer| answer.what.is_ok());
         let path: Arc<str> = path.into();
-        let displaced = self.queue(is_known).ask(&path, path.len(), client)?;
+        // Its headers may be far longer than its path.
+        let request = Box::new((wanted.request)());
+        let displaced = self.queue(is_known).ask(&path, path.len() + request.bytes(), client)?;
         let has_displaced = !displaced.is_empty();
         for other in displaced {
             self.reply(&other, Reply::Is(Err(NoAnswer::QueueFull(QueueFull::Full))));
@@ -176,7 +179,7 @@ impl Table {
             path: Arc::clone(&path),
             offset: wanted.offset,
             asker: wanted.asker,
-            request: OnceLock::from(Box::new((wanted.request)())),
+            request: OnceLock::from(request),
             is_known,
             at: Instant::now(),
             viewers: AtomicUsize::new(1),
@@ -351,6 +354,26 @@ mod tests {
         assert!(!is_known(&table));
         table.refuse("/a", Trouble::Uncacheable, hour);
         assert!(is_known(&table));
+    }
+
+    #[test]
+    fn the_headers_of_waiting_requests_are_bounded_in_bytes() {
+        let mut table = Table::default();
+        let large = || {
+            let fields = edge::http_cache::Fields::of(&[("X-Large", &"x".repeat(16_000))]);
+            ForwardedRequest { fields, ..ForwardedRequest::get() }
+        };
+        let wanted = Wanted { offset: 0, asker: 7, request: &large };
+        let mut asked = 0;
+        for client in 1..=100 {
+            for number in 0..100 {
+                let (path, client) = (format!("/{client}/{number}"), [192, 0, 2, client]);
+                asked += usize::from(table.ask(&path, &wanted, IpAddr::from(client)).is_ok());
+            }
+        }
+        let waiting = table.waiting();
+        assert!(asked >= waiting && waiting > 0);
+        assert!(waiting * 16_000 <= NEW.waiting_bytes_max, "{waiting}");
     }
 
     #[test]

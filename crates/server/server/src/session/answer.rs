@@ -1,6 +1,7 @@
 //! Decides on the response to a request, and sends it.
 
 use super::edged::Asked;
+use super::growing::GrowingResponse;
 use super::{Session, Suited, other_spelling, purging};
 use crate::access_log::LogEntry;
 use crate::edge::Viewer;
@@ -16,6 +17,7 @@ use fullbore_http::{
     Response,
 };
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -36,29 +38,34 @@ impl Session {
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
-        let viewer = (self.peer.ip(), &self.channel);
+        let growing = RefCell::default();
+        let viewer = (self.peer.ip(), &self.channel, &growing);
         let asked = (request, body_sent_on(&worker, request, &self.input));
         let (response, file) = prepare(&worker, asked, opened, viewer, &mut self.verified).await;
-        self.deliver(&worker, response, file, Some(request), started).await
+        let body = (file, growing.into_inner());
+        self.deliver(&worker, response, body, Some(request), started).await
     }
 
     /// Answers an invalid request. The connection ends after it.
     pub(super) async fn refuse(&mut self, refusal: Refusal) -> Result<(), End> {
         let worker = Rc::clone(&self.worker);
         let response = refused(&worker, refusal, RefusedRequest::Unparsed(&self.input));
-        Box::pin(self.deliver(&worker, response, None, None, Instant::now())).await.map(|_| ())
+        let deliver = self.deliver(&worker, response, (None, None), None, Instant::now());
+        Box::pin(deliver).await.map(|_| ())
     }
 
     async fn deliver(
         &mut self,
         worker: &Worker,
         response: Response,
-        file: Option<Rc<File>>,
+        (file, growing): (Option<Rc<File>>, Option<GrowingResponse>),
         request: Option<&Request>,
         started: Instant,
     ) -> Result<bool, End> {
         let asked = request.map_or(RefusedRequest::Unparsed(&self.input), RefusedRequest::Parsed);
         let (response, held) = hold(worker, response, asked);
+        // Unless it has become a refusal.
+        let growing = growing.filter(|_| response.body.is_empty());
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
         let (is_file, folder) = (file.is_some(), file.as_ref().map(|file| file.folder()));
@@ -70,7 +77,12 @@ impl Session {
         let outgoing = Rc::new(outgoing);
         let taken_before = self.channel.begin_response(started);
         worker.numbers.sending.add(1);
-        let sent = self.channel.send(&outgoing, &mut self.input).await;
+        let mut sent = self.channel.send(&outgoing, &mut self.input).await;
+        let mut response_bytes = outgoing.bytes();
+        if let Some(growing) = growing.filter(|_| sent.is_ok()) {
+            // Boxed, so that other responses do not pay for it.
+            sent = Box::pin(self.send_growing(growing, &mut response_bytes)).await;
+        }
         worker.numbers.sending.subtract(1);
         let taken_bytes = self.channel.taken_bytes() - taken_before;
         if is_nodes {
@@ -93,9 +105,7 @@ impl Session {
             }
         }
         if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
-            let target = redact::target(request.map(Request::target).unwrap_or_default());
-            let what = format!("{target}: {}; the viewer's connection was closed", end.as_str());
-            worker.reports.warnings.print(&what);
+            warn_of(worker, request, end);
         }
         if let Some(log) = &worker.reports.access_log {
             log.write(&LogEntry {
@@ -103,7 +113,7 @@ impl Session {
                 tls: self.tls.map(Suited::label),
                 request,
                 status,
-                response_bytes: outgoing.bytes(),
+                response_bytes,
                 duration: started.elapsed(),
                 end: sent.err().map(End::as_str),
             });
@@ -119,6 +129,13 @@ impl Session {
             experience.note_delivery(request, self.peer.ip(), bytes, since_1970());
         }
     }
+}
+
+/// Tells the operator of a response that could not be completed.
+fn warn_of(worker: &Worker, request: Option<&Request>, end: End) {
+    let target = redact::target(request.map(Request::target).unwrap_or_default());
+    let what = format!("{target}: {}; the viewer's connection was closed", end.as_str());
+    worker.reports.warnings.print(&what);
 }
 
 /// The body of a request that is sent on to an edge's origin, from the beginning of the input; empty for other requests.
@@ -168,7 +185,7 @@ async fn prepare(
     worker: &Worker,
     (request, body): (&Request, &[u8]),
     opened: Option<Opened>,
-    (client, channel): (IpAddr, &Channel),
+    (client, channel, growing): (IpAddr, &Channel, &RefCell<Option<GrowingResponse>>),
     verified: &mut Verified,
 ) -> (Response, Option<Rc<File>>) {
     if worker.libraries.is_purge(request) {
@@ -215,7 +232,8 @@ async fn prepare(
     match &worker.libraries.edge {
         Some(edge) => {
             let viewer = Viewer::new(client, channel);
-            let asked = Asked { worker, edge, request, path: path.as_bytes(), viewer, body };
+            let path_bytes = path.as_bytes();
+            let asked = Asked { worker, edge, request, path: path_bytes, viewer, body, growing };
             other_spelling::answer(asked, path).await
         }
         None => plan_file(worker, library, request, path, opened).await,
@@ -425,6 +443,7 @@ fn status_label(status: u16) -> &'static str {
         404 => "404",
         405 => "405",
         408 => "408",
+        411 => "411",
         412 => "412",
         413 => "413",
         414 => "414",

@@ -2,11 +2,13 @@
 
 use super::answer::{count_refusal, note_experience, refused_as};
 use super::forwarding::{self, check_length, forwarded_request};
-use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Viewer, key_of};
+use super::growing::GrowingResponse;
+use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, PassedBody, Viewer, key_of};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
-use fullbore_http::{Context, Entity, Field, Part, Refusal, Relayed, Request, Response};
+use fullbore_http::{Context, Entity, Field, Method, Part, Refusal, Relayed, Request, Response};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// How often a request starts over because the origin's object changed before its first byte arrived.
@@ -23,17 +25,19 @@ pub(super) struct Asked<'a> {
     pub(super) viewer: Viewer<'a>,
     /// The request's body.
     pub(super) body: &'a [u8],
+    /// Where the body of the response is put if its length is not known.
+    pub(super) growing: &'a RefCell<Option<GrowingResponse>>,
 }
 
 /// The response to a request. It is returned once the first byte of its body is there. So a failure before that is reported as a status,
 /// and not by a response that breaks off.
 pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
-    let Asked { worker, edge, request, path, body, .. } = asked;
-    let key = key_of(path, request.query(), worker.libraries.gate.is_some());
+    let Asked { worker, edge, request, path, viewer, body, .. } = asked;
+    let key = key_of(path, request.query(), worker.libraries.key_rules());
     if let Err(reject) = check_length(request, &key, body) {
         return (refused_as(worker, reject.as_str(), reject.into(), request), None);
     }
-    let to_forward = || forwarded_request(worker, request, body);
+    let to_forward = || forwarded_request(worker, (request, body), viewer.address());
     let forwarded = edge.forwarded(&to_forward);
     let mut tries = 1;
     let why = loop {
@@ -97,21 +101,30 @@ async fn pass(
     key: &[u8],
     forwarded: &Forwarded<'_>,
 ) -> Result<(Response, Option<Rc<File>>), NoAnswer> {
-    let Asked { worker, edge, request, path, viewer, .. } = asked;
-    let (passed, file) = edge.pass(key, forwarded, viewer).await?;
+    let Asked { worker, edge, request, path, viewer, growing, .. } = asked;
+    let (passed, body) = edge.pass(key, forwarded, viewer).await?;
+    let (file, growing_body) = match body {
+        PassedBody::Empty => (None, None),
+        PassedBody::File(file) => (Some(file), None),
+        PassedBody::Growing(body) => (None, Some(body)),
+    };
     let lookup = if passed.is_hit { "hit" } else { "passed" };
     worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
     let relayed = Relayed {
         status: passed.status,
         fields: &passed.fields.0,
         size_bytes: passed.size,
+        is_growing: passed.is_growing(),
         age_seconds: passed.age_ms.map(|age| age / 1000),
     };
     let plan = |context: &Context<'_>| fullbore_http::relay(request, &relayed, context);
-    let response = match &file {
-        Some(file) => worker.with_file_context(file, path, plan),
-        None => worker.with_context(plan),
-    };
+    let response = worker.with_path_context(path, plan);
+    // The response to a condition has another status, and no body.
+    let has_body = request.method != Method::Head && response.status == passed.status;
+    if let Some(body) = growing_body.filter(|_| has_body) {
+        let is_chunked = fullbore_http::is_chunked(request);
+        *growing.borrow_mut() = Some(GrowingResponse { body, is_chunked });
+    }
     Ok((response, file))
 }
 

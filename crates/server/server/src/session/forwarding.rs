@@ -6,9 +6,56 @@ use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
 use edge::http_cache::{end_to_end, latin1_of};
 use fullbore_http::{Cors, Reject, Request};
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 /// Fields of which the helper makes its own, or which are for this server. In lower case.
 const OWN: [&str; 5] = ["host", "content-length", "expect", "fullbore-copy", "accept-encoding"];
+
+/// Fields by which a proxy says who its client is or what that asked for, and those that replace a request's method or URL. An origin believes them
+/// from a proxy that it trusts, as it trusts this one, and no key has them: those of one viewer would decide about a response for all. In lower case.
+const OF_PROXIES: [&str; 29] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-ipcountry",
+    "cf-visitor",
+    "client-ip",
+    "fastly-client-ip",
+    "fastly-ssl",
+    "forwarded",
+    "front-end-https",
+    // Programs behind CGI would take it for the address of their own proxy.
+    "proxy",
+    "remote-user",
+    "surrogate-capability",
+    "true-client-ip",
+    "x-accel-mapping",
+    "x-client-ip",
+    "x-client-verify",
+    "x-cluster-client-ip",
+    "x-host",
+    "x-http-host-override",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-middleware-subrequest",
+    "x-proxyuser-ip",
+    "x-real-ip",
+    "x-remote-user",
+    "x-scheme",
+    "x-sendfile-type",
+    "x-url-scheme",
+];
+
+/// How others of them begin: `X-Forwarded-Host`, `X-Original-URL`, `X-Rewrite-URL`, `X-SSL-Client-Cert`, and many more.
+const OF_PROXIES_BEGIN: [&str; 6] =
+    ["x-forwarded", "x-original-", "x-rewrite-", "x-ssl-", "ssl-client-", "x-auth-request-"];
+
+/// Whether only a proxy may send the field of this name, which is in lower case. Programs behind CGI and WSGI take `_` for `-`.
+fn is_of_proxies(lower: &str) -> bool {
+    let name = lower.replace('_', "-");
+    OF_PROXIES.contains(&name.as_str())
+        || OF_PROXIES_BEGIN.iter().any(|begin| name.starts_with(begin))
+}
 
 /// Whether a request tells the origin who its viewer is: by a password, or by a cookie if cookies travel.
 pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
@@ -22,13 +69,15 @@ pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
 }
 
 /// Whether a request fits into one message to the helper. Its path may be three times as long once it is encoded, and the text of its fields twice
-/// as long in JSON, with at most a byte for each of theirs around them.
+/// as long in JSON, with at most a byte for each of theirs around them. The edge adds fields of its own.
 ///
 /// # Errors
 /// What of it is too long.
 pub(super) fn check_length(request: &Request, key: &[u8], body: &[u8]) -> Result<(), Reject> {
     let path_bytes = 3 * key.len();
-    let fields_bytes = request.head_bytes().saturating_sub(request.target().len()) * 9 / 4;
+    let own_bytes = 1 << 10;
+    let fields_bytes =
+        request.head_bytes().saturating_sub(request.target().len()) * 9 / 4 + own_bytes;
     let body_bytes = body.len().div_ceil(3) * 4;
     if path_bytes > PATH_BYTES_MAX {
         Err(Reject::UriTooLong)
@@ -39,11 +88,11 @@ pub(super) fn check_length(request: &Request, key: &[u8], body: &[u8]) -> Result
     }
 }
 
-/// The request as it is sent on.
+/// The request of the viewer at `address` as it is sent on.
 pub(super) fn forwarded_request(
     worker: &Worker,
-    request: &Request,
-    body: &[u8],
+    (request, body): (&Request, &[u8]),
+    address: IpAddr,
 ) -> ForwardedRequest {
     let sends_cookies = worker.libraries.sends_cookies;
     let checks_tokens = worker.libraries.gate.is_some();
@@ -57,6 +106,7 @@ pub(super) fn forwarded_request(
         let is_left_out = OWN.contains(&lower.as_str()) && (is_read || lower != "accept-encoding")
             || lower.starts_with("cmcd-")
             || lower == "origin" && answers_pages
+            || is_of_proxies(&lower)
             || lower == "cookie" && !sends_cookies;
         if is_left_out {
             return;
@@ -70,6 +120,13 @@ pub(super) fn forwarded_request(
         sent.fields.push(name, latin1_of(&value));
     });
     sent.fields = end_to_end(sent.fields);
+    if worker.libraries.forwarded_for {
+        sent.fields.push("X-Forwarded-For", address.to_canonical().to_string());
+    }
+    if let Some((scheme, host)) = &worker.libraries.public_scheme_and_host {
+        sent.fields.push("X-Forwarded-Proto", scheme.as_str());
+        sent.fields.push("X-Forwarded-Host", host.as_str());
+    }
     sent.with_body(body)
 }
 
@@ -79,6 +136,17 @@ mod tests {
     use edge::contract::EdgeAsk;
     use fullbore_http::{Parse, RequestLimits};
     use helper_process::packets;
+
+    #[test]
+    fn what_only_a_proxy_may_say_is_known_in_each_spelling() {
+        for name in ["x-forwarded-host", "x_forwarded_host", "x-original-url", "x-real-ip", "proxy"]
+        {
+            assert!(is_of_proxies(name), "{name}");
+        }
+        for name in ["x-forward", "x-client-version", "proxies", "referer", "x-origin"] {
+            assert!(!is_of_proxies(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_request_that_fits_into_no_message_is_refused() {

@@ -6,6 +6,7 @@
 mod answer;
 mod edged;
 mod forwarding;
+mod growing;
 #[cfg(test)]
 mod memory_tests;
 mod moving;
@@ -348,7 +349,7 @@ impl Session {
             BodyFraming::None => return Ok(Ok(())),
             // A longer one was refused with its head.
             BodyFraming::Length(bytes) => bytes as usize,
-            BodyFraming::Chunked => return Ok(Err(Reject::BodyTooLarge.into())),
+            BodyFraming::Chunked => return Ok(Err(Reject::LengthRequired.into())),
         };
         let worker = Rc::clone(&self.worker);
         let deadline = Instant::now() + worker.answering.timeouts.head;

@@ -10,18 +10,22 @@ use fullbore_http::{LibraryPath, Response};
 use std::rc::Rc;
 
 /// The response to a request for the file at `path`, however the origin spells its name.
-pub(super) async fn answer(
-    asked: Asked<'_>,
-    path: &LibraryPath,
-) -> (Response, Option<Rc<File>>) {
+pub(super) async fn answer(asked: Asked<'_>, path: &LibraryPath) -> (Response, Option<Rc<File>>) {
     let answer = edged::prepare(asked).await;
     // A request that may change something is sent on once.
     let is_final = answer.0.status != 404 || !asked.request.method.reads();
     if is_final || path.as_bytes().is_ascii() {
         return answer;
     }
+    let growing = asked.growing.take();
     // Boxed, so that other requests don't pay for it.
-    Box::pin(answer_other(asked, path)).await.unwrap_or(answer)
+    match Box::pin(answer_other(asked, path)).await {
+        Some(other) => other,
+        None => {
+            *asked.growing.borrow_mut() = growing;
+            answer
+        }
+    }
 }
 
 /// The response under the first other spelling that the origin has, if any.
@@ -30,6 +34,7 @@ async fn answer_other(
     path: &LibraryPath,
 ) -> Option<(Response, Option<Rc<File>>)> {
     for spelling in spellings(path) {
+        drop(asked.growing.take());
         let answer = edged::prepare(Asked { path: &spelling, ..asked }).await;
         if answer.0.status != 404 {
             return Some(answer);

@@ -6,6 +6,7 @@ use super::socket::{accept, either, wait_at_most};
 use crate::acme::AcmeLink;
 use crate::admin::AdminControl;
 use crate::control::Control;
+use crate::edge::KeyRules;
 use crate::notify::notify;
 use crate::signals::News;
 use config::obstacle;
@@ -153,8 +154,11 @@ impl HandoffServer {
         let Some(edge) = self.admin.edge() else {
             return refuse(line, "it is no caching edge: it was started without --origin");
         };
-        let checks_tokens = !self.config.signing.keys.is_empty();
-        match edge.purge(purge, &format!("process {process}"), checks_tokens) {
+        let rules = KeyRules {
+            checks_tokens: !self.config.signing.keys.is_empty(),
+            has_bucket: self.config.edge.has_bucket(),
+        };
+        match edge.purge(purge, &format!("process {process}"), rules) {
             Ok(purged) => drop(packets::send(line, &ToNew::Purged { purged }, None)),
             Err(why) => refuse(line, &why.to_string()),
         }

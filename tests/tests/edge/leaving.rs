@@ -1,0 +1,97 @@
+//! Responses without an end, or of which a viewer wants little: they reach their viewers, cost the origin little, and block no others.
+
+use crate::origin::{Manner, Origin};
+use crate::{MIB, PATIENT, edge, launch};
+use fullbore_tests::{Plain, until};
+use std::net::IpAddr;
+use tempfile::tempdir;
+
+/// Another client.
+const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+
+#[test]
+fn endless_responses_reach_their_viewers_and_end_at_the_origin_when_those_leave() {
+    const VIEWERS: usize = 20;
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    origin.behave(Manner::Drips("/camera", None));
+    let ask = |number: usize| {
+        // More than one client may have under way, and together more than all may.
+        let from = if number < VIEWERS / 2 { IpAddr::from([127, 0, 0, 1]) } else { OTHER };
+        let mut viewer = Plain::connect_from(from, server.address);
+        viewer.ask(&format!("/camera{number}"));
+        viewer
+    };
+    let mut viewers: Vec<_> = (0..VIEWERS).map(ask).collect();
+    for viewer in &mut viewers {
+        let (status, head, _) = viewer.head();
+        assert!(status == 200 && head.contains("Transfer-Encoding: chunked\r\n"), "{head}");
+        let chunk = viewer.chunk();
+        assert!(!chunk.is_empty() && chunk.iter().all(|byte| *byte == b'x'));
+    }
+    let page = origin.put("/page", 1, 1000, "Cache-Control: no-store\r\n");
+    assert!(Plain::connect(server.address).fetch("/page").body == *page, "others are served");
+    drop(viewers);
+    until("the origin to be left", || origin.left() == origin.count("/camera"));
+}
+
+#[test]
+fn a_long_response_that_is_for_one_viewer_ends_at_the_origin_when_that_leaves() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    origin.behave(Manner::Drips("/film", Some(200 * MIB)));
+    let mut viewer = Plain::connect(server.address);
+    viewer.ask_with("/film", "Authorization: Basic YQ==\r\n");
+    let (status, head, length) = viewer.head();
+    assert!(status == 200 && length == 200 * MIB, "{head}");
+    drop(viewer);
+    until("the origin to be left", || origin.left() == 1);
+    server.wait_for_news();
+    assert_eq!(server.counter("edge_failures_total{reason=\"origin_unreachable\"}"), 0);
+}
+
+#[test]
+fn a_response_without_a_length_is_complete_in_chunks_and_is_stored() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let list = origin.put("/list", 1, 3 * MIB, "Cache-Control: max-age=3600\r\n");
+    origin.behave(Manner::Chunked);
+    let mut viewer = Plain::connect(server.address);
+    let answer = viewer.fetch("/list");
+    assert!(answer.status == 200 && answer.body == *list, "{}", answer.head);
+    assert!(answer.head.contains("Transfer-Encoding: chunked\r\n"), "{}", answer.head);
+    until("it to be stored", || {
+        let answer = viewer.fetch("/list");
+        assert!(answer.body == *list, "{}", answer.head);
+        answer.head.contains("Cache-Status: fullbore; hit")
+    });
+}
+
+#[test]
+fn a_range_for_a_viewer_whom_the_origin_knows_costs_the_origin_that_range() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let config = format!("{PATIENT}cookies = true\n");
+    let server = launch(&origin, cache.path()).config(&config).arguments("--tls off").start();
+    let film = origin.put("/film", 1, 8 * MIB, "Cache-Control: max-age=3600\r\n");
+    let mut viewer = Plain::connect(server.address);
+    for personal in ["Authorization: Basic YQ==\r\n", "Cookie: id=1\r\n"] {
+        let lines = format!("{personal}Range: bytes=5000000-5000009\r\nIf-Range: \"v1\"\r\n");
+        let part = viewer.fetch_with("/film", &lines);
+        assert_eq!((part.status, &part.body[..]), (206, &film[5_000_000..5_000_010]));
+        assert!(
+            part.head.contains("Content-Range: bytes 5000000-5000009/8388608\r\n"),
+            "{}",
+            part.head
+        );
+        let seen = origin.seen().pop().unwrap();
+        assert_eq!(seen.range, Some((5_000_000, 5_000_009)), "{}", seen.head);
+        assert!(seen.head.contains("if-range: \"v1\""), "{}", seen.head);
+        let beyond = format!("{personal}Range: bytes=9000000-9000009\r\n");
+        let refused = viewer.fetch_with("/film", &beyond);
+        assert_eq!(refused.status, 416, "{}", refused.head);
+        assert!(refused.head.contains("Content-Range: bytes */8388608\r\n"), "{}", refused.head);
+        // A condition is about all of it, and is evaluated here.
+        let condition = format!("{personal}Range: bytes=0-9\r\nIf-None-Match: \"v1\"\r\n");
+        assert_eq!(viewer.fetch_with("/film", &condition).status, 304);
+    }
+}
