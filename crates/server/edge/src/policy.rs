@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(fresh(&["Cache-Control: public", "Cache-Control: Max-Age=\"7\""]), 7);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50"]), 10);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 70"]), 0);
-        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50, 3"]), 10, "the first counts");
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50, 3"]), 0);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5", "Age: 5"]), 0);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5;a"]), 0);
         assert_eq!(fresh(&["Cache-Control: no-cache, max-age=60"]), 0);

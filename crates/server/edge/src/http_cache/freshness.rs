@@ -66,13 +66,13 @@ fn age(response: &Fields, now: u64) -> Duration {
     said_age(response).max(Duration::from_secs(apparent))
 }
 
-/// The age in `Age`. Of a list only the first member counts (RFC 9111 section 5.1). Anything else that is no number, and two lines, might hide any
-/// age, so the response counts as stale.
+/// The age in `Age`. Anything that is not one number might hide any age, so the response counts as stale. RFC 9111 section 5.1 lets a cache take the
+/// first member of a list, but a proxy that joins two lines into one (RFC 9110 section 5.3) does not say which of them was its own.
 pub fn said_age(response: &Fields) -> Duration {
     let mut lines = response.all("age");
     let said = match (lines.next(), lines.next()) {
         (None, _) => Duration::ZERO,
-        (Some(line), None) => delta(line.split(',').next().map(str::trim)).unwrap_or(Duration::MAX),
+        (Some(line), None) => delta(Some(line.trim())).unwrap_or(Duration::MAX),
         (Some(_), Some(_)) => Duration::MAX,
     };
     said.min(AGE_MAX)

@@ -94,7 +94,10 @@ const OF_BODY: [&str; 5] =
 /// Updates the fields of a stored response with those of a 304, or of a 200 to a HEAD request.
 pub fn update(stored: &mut Fields, newer: &Fields) {
     let mut newer = end_to_end(newer.clone());
-    newer.remove(|name| OF_BODY.iter().any(|one| name.eq_ignore_ascii_case(one)));
+    // `Age` is no property of the stored response: its lifetime counts from the age that the newer one has.
+    newer.remove(|name| {
+        name.eq_ignore_ascii_case("age") || OF_BODY.iter().any(|one| name.eq_ignore_ascii_case(one))
+    });
     stored.remove(|name| newer.has(name) || name.eq_ignore_ascii_case("age"));
     stored.0.extend(newer.0);
 }

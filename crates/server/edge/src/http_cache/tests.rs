@@ -28,7 +28,7 @@ fn how_long_a_response_is_fresh() {
         ("5.3", 200, &[("Expires", LATER), ("Expires", LATER), DATE], 0),
         ("5.3", 200, &[("Expires", LATER), DATE, ("Cache-Control", "max-age=0")], 0),
         ("5.3", 200, &[("Expires", LATER), ("Date", "now")], 60),
-        ("5.1", 200, &[("Cache-Control", "max-age=60"), ("Age", "50, 3")], 10),
+        ("5.1", 200, &[("Cache-Control", "max-age=60"), ("Age", "50, 3")], 0),
         ("5.1", 200, &[("Cache-Control", "max-age=60"), ("Age", "50;a")], 0),
         ("5.1", 200, &[("Cache-Control", "max-age=60"), ("Age", "0"), ("Age", "0")], 0),
         ("1.2.2", 200, &[("Cache-Control", "max-age=99999999999")], 365 * 24 * 3600),
@@ -177,6 +177,7 @@ fn a_304_updates_what_does_not_describe_the_body() {
         ("a", "2"),
         ("Content-Length", "0"),
         ("Keep-Alive", "x"),
+        ("Age", "7"),
         ("C", "3"),
     ]);
     update(&mut stored, &newer);
