@@ -14,7 +14,7 @@ fn endless_responses_reach_their_viewers_and_end_at_the_origin_when_those_leave(
     const VIEWERS: usize = 20;
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");
-    origin.behave(Manner::Drips("/camera", None));
+    origin.behave(Manner::Drips("/camera", None, "no-store"));
     let ask = |number: usize| {
         // More than one client may have under way, and together more than all may.
         let from = if number < VIEWERS / 2 { IpAddr::from([127, 0, 0, 1]) } else { OTHER };
@@ -39,7 +39,7 @@ fn endless_responses_reach_their_viewers_and_end_at_the_origin_when_those_leave(
 fn a_long_response_that_is_for_one_viewer_ends_at_the_origin_when_that_leaves() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");
-    origin.behave(Manner::Drips("/film", Some(200 * MIB)));
+    origin.behave(Manner::Drips("/film", Some(200 * MIB), "no-store"));
     let mut viewer = Plain::connect(server.address);
     viewer.ask_with("/film", "Authorization: Basic YQ==\r\n");
     let (status, head, length) = viewer.head();
@@ -48,6 +48,46 @@ fn a_long_response_that_is_for_one_viewer_ends_at_the_origin_when_that_leaves() 
     until("the origin to be left", || origin.left() == 1);
     server.wait_for_news();
     assert_eq!(server.counter("edge_failures_total{reason=\"origin_unreachable\"}"), 0);
+}
+
+#[test]
+fn one_copy_of_a_stored_response_goes_on_when_its_viewers_have_left() {
+    const VIEWERS: usize = 20;
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    origin.behave(Manner::Drips("/film", Some(3 * MIB), "max-age=3600"));
+    let viewers: Vec<_> = (0..VIEWERS)
+        .map(|_| {
+            let mut viewer = Plain::connect(server.address);
+            viewer.ask("/film");
+            assert_eq!(viewer.head().0, 200);
+            viewer
+        })
+        .collect();
+    let asked = origin.count("/film");
+    assert!(asked > 1, "they come while it arrives");
+    drop(viewers);
+    until("it to be stored", || {
+        let cached =
+            Plain::connect(server.address).fetch_with("/film", "Cache-Control: only-if-cached\r\n");
+        cached.status == 200 && cached.body.len() == 3 * MIB
+    });
+    until("the others to be left", || origin.left() == asked - 1);
+    assert_eq!(origin.count("/film"), asked);
+}
+
+#[test]
+fn a_response_without_a_length_is_refreshed_while_its_stale_version_is_served() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let lines = "Cache-Control: max-age=0, stale-while-revalidate=3600\r\n";
+    let first = origin.put("/guide", 1, 2 * MIB, lines);
+    origin.behave(Manner::Chunked);
+    let fetch = || Plain::connect(server.address).fetch("/guide");
+    assert!(fetch().body == *first);
+    until("it to be stored", || fetch().head.contains("fullbore; hit"));
+    let second = origin.put("/guide", 2, 2 * MIB, lines);
+    until("the second version", || fetch().body == *second);
 }
 
 #[test]

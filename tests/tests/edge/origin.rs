@@ -60,8 +60,8 @@ pub(crate) enum Manner {
     Gone,
     /// It sends no length and no tag.
     Chunked,
-    /// For paths that begin like this, it sends a response of this length, or one without an end, slowly.
-    Drips(&'static str, Option<usize>),
+    /// For paths that begin like this, it sends a response of this length, or one without an end, slowly, with this `Cache-Control`.
+    Drips(&'static str, Option<usize>, &'static str),
     /// It sends different bytes to each request: the request's number.
     Counted,
     /// It refuses requests whose head has this line.
@@ -219,13 +219,18 @@ impl Origin {
     }
 
     /// Sends a response piece by piece, until its end or its client has left.
-    fn drip(&self, stream: &mut TcpStream, length: Option<usize>) -> std::io::Result<()> {
+    fn drip(
+        &self,
+        stream: &mut TcpStream,
+        length: Option<usize>,
+        cache_control: &str,
+    ) -> std::io::Result<()> {
         const PIECE: usize = 4 << 10;
         let framing = match length {
             Some(length) => format!("Content-Length: {length}"),
             None => "Transfer-Encoding: chunked".to_owned(),
         };
-        write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n{framing}\r\n\r\n")?;
+        write!(stream, "HTTP/1.1 200 OK\r\nCache-Control: {cache_control}\r\n{framing}\r\n\r\n")?;
         let piece = match length {
             Some(_) => vec![b'x'; PIECE],
             None => format!("{PIECE:x}\r\n{}\r\n", "x".repeat(PIECE)).into_bytes(),
@@ -293,9 +298,9 @@ impl Origin {
                 _ => object,
             };
             let manner = manner.towards(&seen.head);
-            if let Manner::Drips(prefix, length) = manner {
+            if let Manner::Drips(prefix, length, cache_control) = manner {
                 if seen.path.starts_with(prefix) {
-                    return self.drip(&mut stream, length);
+                    return self.drip(&mut stream, length, cache_control);
                 }
             }
             let is_held = || self.state().manner == Some(Manner::Holds);

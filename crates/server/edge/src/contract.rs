@@ -150,6 +150,8 @@ pub struct PassedResponse {
     pub is_complete: bool,
     /// Whether it was stored before.
     pub is_hit: bool,
+    /// Whether its file is part of the cache, or will be once it is complete.
+    pub is_stored: bool,
     /// What the origin's failure is counted as, if it is one.
     pub failure: Option<Trouble>,
 }
@@ -577,6 +579,7 @@ mod tests {
                 age_ms: None,
                 is_complete: true,
                 is_hit: false,
+                is_stored: false,
                 failure: None,
             };
             EdgeTold::Passed { ticket: 1, response: Box::new(response) }.check()

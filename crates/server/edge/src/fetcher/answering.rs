@@ -294,7 +294,9 @@ impl Helper {
             _ => refused_for(Trouble::NotFound),
         };
         let request = &ForwardedRequest { method: "GET".into(), ..request.clone() };
-        let incoming = Incoming { path, request, answer, slot, fetch: None, known: None, asked };
+        let (is_awaited, viewer, fetch, known) = (true, None, None, None);
+        let incoming =
+            Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked };
         let ready = self.receive(incoming).await?;
         self.hand(asker, ready);
         Ok(Looked::Other(lasts))

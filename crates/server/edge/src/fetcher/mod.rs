@@ -1,6 +1,7 @@
 //! The helper's main loop: answers the server's requests until the server is gone.
 
 mod answering;
+mod arriving;
 mod fetching;
 mod full_disk;
 mod handed;
@@ -16,6 +17,7 @@ use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::Tags;
 use crate::origin::{Origin, OriginAddress, Refused};
 use crate::store::{CacheSpace, Responses, Store, Stored, TagIndex};
+use arriving::Arriving;
 use full_disk::FullDisk;
 use handed::Handed;
 use helper_process::keeper::ignore_signals;
@@ -74,6 +76,7 @@ struct Helper {
     responses: Mutex<Responses>,
     handed: Handed,
     under_way: UnderWay,
+    arriving: Arriving,
     silent_max: Duration,
     confined: Confined,
 }
@@ -187,6 +190,7 @@ impl Helper {
             responses: Mutex::default(),
             handed: Handed::default(),
             under_way: UnderWay::default(),
+            arriving: Arriving::default(),
             silent_max,
             confined,
         };
@@ -280,8 +284,11 @@ impl Helper {
         self.space().remove(object.number, Instant::now());
     }
 
-    /// Whether blocks of an object are being fetched.
+    /// Whether blocks of an object are being fetched, or a response is arriving.
     fn is_busy(&self, number: u64) -> bool {
+        if self.arriving.has(number) {
+            return true;
+        }
         let object = self.known().by_number.get(&number).cloned();
         object.is_some_and(|object| object.is_busy())
     }

@@ -105,7 +105,7 @@ impl Helper {
             return Err((Trouble::Wrong, said));
         }
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
-            return self.send_on(path, request).await;
+            return self.send_on(path, request, viewer).await;
         }
         let mut waited = false;
         loop {
@@ -181,6 +181,7 @@ impl Helper {
             age_ms: Some(stored.age(now).as_millis() as u64),
             is_complete: true,
             is_hit: true,
+            is_stored: true,
             failure: None,
         };
         Some(Ready::complete(response, file))
@@ -193,17 +194,20 @@ impl Helper {
         stored: Arc<StoredResponse>,
     ) {
         let Ok(fetch) = self.under_way.begin(path) else { return };
+        // It may take longer than others wait for it.
+        let Some(alone) = self.arriving.go_on_alone(path) else { return };
         let (helper, path) = (Arc::clone(self), path.to_owned());
         let request = ForwardedRequest { method: "GET".into(), ..request.clone() };
         tokio::spawn(async move {
             // If it fails, the stored response stays as it is.
             let ready = helper.fetch_for(&path, (&request, None), Some(stored), Some(fetch)).await;
             if let Ok(mut ready) = ready {
-                match ready.rest.take_if(|rest| rest.is_for_others()) {
+                match ready.rest.take_if(|rest| rest.is_stored()) {
                     Some(rest) => helper.receive_rest(rest).await,
                     None => helper.give_up(ready),
                 }
             }
+            drop(alone);
         });
     }
 
@@ -252,7 +256,10 @@ impl Helper {
                 self.update_by_head(known, request, &answer, asked);
             }
         }
-        self.receive(Incoming { path, request, answer, slot, fetch, known, asked }).await
+        let is_awaited = viewer.is_some();
+        let incoming =
+            Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked };
+        self.receive(incoming).await
     }
 
     /// Sends a request for reading. It is repeated if there is no answer, while any answer counts.
@@ -374,12 +381,19 @@ impl Helper {
         self: &Arc<Self>,
         path: &str,
         request: &ForwardedRequest,
+        viewer: &Viewer,
     ) -> Result<Ready, Refused> {
         let deadline = Instant::now() + SENT_WITHIN.min(3 * self.silent_max);
-        let Ok(slot) = timeout_at(deadline, self.slots.take(RequestPurpose::New)).await else {
-            let said = format!("{path}: the origin is busy, so the request was not sent");
-            return Err((Trouble::Full, said));
+        let slot = async {
+            let slot = timeout_at(deadline, self.slots.take(RequestPurpose::New)).await.ok();
+            let said = || format!("{path}: the origin is busy, so the request was not sent");
+            slot.ok_or_else(|| (Trouble::Full, said()))
         };
+        let slot = unless_left(Some(viewer), None, slot).await?;
+        if viewer.has_left() {
+            let said = format!("{path}: the viewer has left, so the request was not sent");
+            return Err((Trouble::Unreachable, said));
+        }
         let mut asked = self.responses().epoch(path);
         let answer =
             self.origin.forward(path, &with_own_fields(request), &Fields::default()).await?;
@@ -398,8 +412,10 @@ impl Helper {
                 asked = responses.epoch(path);
             }
         }
-        let (fetch, known) = (None, None);
-        self.receive(Incoming { path, request, answer, slot, fetch, known, asked }).await
+        let (is_awaited, viewer, fetch, known) = (true, Some(viewer), None, None);
+        let incoming =
+            Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked };
+        self.receive(incoming).await
     }
 
     /// What is kept at `path` has to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens

@@ -335,8 +335,13 @@ fn a_change_that_gets_no_turn_at_the_origin_is_not_sent() {
             held.push(helper.slots.take(RequestPurpose::New).await);
         }
         let change = ForwardedRequest { method: "POST".into(), ..ForwardedRequest::get() };
-        helper.send_on("/a", &change).await.err()
+        let viewer = helper.viewers.begin(1);
+        let late = helper.send_on("/a", &change, &viewer).await.err();
+        drop(held);
+        helper.viewers.leave(1);
+        [late, helper.send_on("/a", &change, &viewer).await.err()]
     });
-    let (why, said) = refused.expect("it is refused");
-    assert!(why == Trouble::Full && said.contains("not sent"), "{said}");
+    let [late, left] = refused.map(|refused| refused.expect("it is refused"));
+    assert!(late.0 == Trouble::Full && late.1.contains("not sent"), "{late:?}");
+    assert!(left.0 == Trouble::Unreachable && left.1.contains("has left"), "{left:?}");
 }

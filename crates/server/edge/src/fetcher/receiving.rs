@@ -1,12 +1,14 @@
 //! Takes in responses of the origin that are no objects.
 
-use super::leaving::{Viewer, left};
+use super::arriving::{Alone, ArrivingResponse};
+use super::leaving::{Viewer, left, unless_left};
 use super::passed_space::Reservation;
 use super::passing::{Now, add_own_lines};
 use super::slots::Slot;
 use super::{Helper, OBJECT_BYTES, full_disk};
 use crate::contract::{
     BLOCK_BYTES, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
+    passed_bytes_max,
 };
 use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, may_store, stored_fields};
 use crate::origin::{Refused, broken, failure_of};
@@ -42,6 +44,9 @@ const ANNOUNCED_BYTES: u64 = 256 << 10;
 pub(super) struct Incoming<'a> {
     pub(super) path: &'a str,
     pub(super) request: &'a ForwardedRequest,
+    /// Whether a viewer waits for it, and that viewer if its request is the one that is answered.
+    pub(super) is_awaited: bool,
+    pub(super) viewer: Option<&'a Viewer>,
     pub(super) answer: Response,
     pub(super) slot: Slot,
     /// Dropped once those who wait for this response can know whether they may share it.
@@ -61,8 +66,15 @@ pub(super) struct Ready {
     _reservation: Option<Reservation>,
 }
 
-/// What to store once it is complete, the request's fields, and the epoch of the request.
-type ToStore = (StoredResponse, Fields, Epoch);
+/// What to store once it is complete.
+struct ToStore {
+    response: StoredResponse,
+    request: Fields,
+    /// The epoch of the path when the origin was asked.
+    asked: Epoch,
+    /// Until then it is not evicted.
+    _arriving: ArrivingResponse,
+}
 
 /// The body of a response that its viewer gets while it arrives.
 pub(super) struct Rest {
@@ -85,6 +97,8 @@ pub(super) struct Rest {
     growing: Option<OwnedSemaphorePermit>,
     /// The viewer who gets it, once that has been told.
     viewer: Option<Viewer>,
+    /// Set once that has left, if it goes on all the same.
+    alone: Option<Alone>,
 }
 
 /// When to pause while a body arrives.
@@ -92,6 +106,13 @@ pub(super) struct Rest {
 struct Pause {
     until: Option<Instant>,
     at_bytes: u64,
+}
+
+impl Pause {
+    /// For a response that is to be complete by then. If it is not, its viewer gets it while it arrives.
+    fn soon() -> Self {
+        Self { until: Some(Instant::now() + WHOLE_WITHIN), at_bytes: BLOCK_BYTES }
+    }
 }
 
 /// How far a body has arrived.
@@ -124,12 +145,13 @@ impl Rest {
             slot: Some(slot),
             growing: None,
             viewer: None,
+            alone: None,
         }
     }
 
-    /// Whether it is worth receiving without a viewer: it is to be stored, and has an end.
-    pub(super) fn is_for_others(&self) -> bool {
-        self.stored.is_some() && self.growing.is_none()
+    /// Whether it is to be stored.
+    pub(super) fn is_stored(&self) -> bool {
+        self.stored.is_some()
     }
 }
 
@@ -166,7 +188,8 @@ impl Helper {
 
     /// Takes in a response, unless it is long: then its viewer gets the beginning first.
     pub(super) async fn receive(&self, incoming: Incoming<'_>) -> Result<Ready, Refused> {
-        let Incoming { path, request, answer, slot, fetch, known, asked } = incoming;
+        let Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked } =
+            incoming;
         let (status, mut fields) = head_of(&answer);
         if fields.bytes() > FIELDS_BYTES_MAX {
             let said =
@@ -181,17 +204,21 @@ impl Helper {
         if is_object {
             self.forget_responses_at(path);
         }
-        let is_stored = !is_object
+        let may_store = !is_object
             && self.is_kept(path, request, status, &fields)
-            && length.is_none_or(|length| length <= bytes_max)
-            && self.begin_response(path, number, length.unwrap_or(BLOCK_BYTES));
+            && length.is_none_or(|length| length <= bytes_max);
+        let begin = || self.begin_response(path, number, length.unwrap_or(BLOCK_BYTES));
+        let arriving = may_store.then(begin).flatten();
+        let is_stored = arriving.is_some();
         if let Some(known) = known.as_ref().filter(|_| !is_stored && replaces(request, status)) {
             self.forget_response(known.number);
         }
         self.origin.localize(path, &mut fields);
-        let stored = is_stored.then(|| {
-            let stored = stored((path, number), (status, &fields), &request.fields, Now::read());
-            (stored, request.fields.clone(), asked)
+        let stored = arriving.map(|arriving| ToStore {
+            response: stored((path, number), (status, &fields), &request.fields, Now::read()),
+            request: request.fields.clone(),
+            asked,
+            _arriving: arriving,
         });
         let failure = failure_of(answer.status());
         add_own_lines(&mut fields, status, is_stored, known.is_some());
@@ -203,11 +230,12 @@ impl Helper {
             age_ms: None,
             is_complete: true,
             is_hit: false,
+            is_stored,
             failure,
         };
         if length == Some(0) {
-            if let Some((stored, request, asked)) = stored {
-                self.keep(stored, &request, asked);
+            if let Some(to_store) = stored {
+                self.keep(to_store.response, &to_store.request, to_store.asked);
             }
             return Ok(Ready::complete(response, None));
         }
@@ -225,14 +253,14 @@ impl Helper {
         };
         let created = self.fit(OBJECT_BYTES, create).await;
         let (file, read) = created.inspect_err(|_| self.forget_response(number))?;
-        if !is_stored || length.is_none_or(|length| length > BLOCK_BYTES) {
-            // Others need not wait for a response that they cannot share, or that takes long.
-            drop(fetch);
-        }
+        // Others need not wait for a response that they cannot share, or that takes long.
+        let is_short = is_stored && length.is_none_or(|length| length <= BLOCK_BYTES);
+        let fetch = fetch.filter(|_| is_short);
         let size = length.unwrap_or(if is_stored { bytes_max } else { OBJECT_BYTES_MAX });
         let body = (answer, file, slot);
         let rest = Rest::new((path, number), size, body, (stored, reservation));
-        self.take_in_body(rest, (response, read), length).await
+        let pause = (is_awaited && length.is_none()).then(Pause::soon);
+        self.take_in_body(rest, (response, read), (length, pause), (viewer, fetch)).await
     }
 
     /// Takes in the body of a response whose file is `read`, unless it is long, or takes long.
@@ -240,7 +268,8 @@ impl Helper {
         &self,
         mut rest: Rest,
         (response, read): (PassedResponse, File),
-        length: Option<u64>,
+        (length, pause): (Option<u64>, Option<Pause>),
+        (viewer, fetch): (Option<&Viewer>, Option<watch::Sender<()>>),
     ) -> Result<Ready, Refused> {
         let number = rest.number;
         if let Some(length) = length.filter(|length| *length > BLOCK_BYTES) {
@@ -249,9 +278,23 @@ impl Helper {
             let response = PassedResponse { is_complete: false, ..response };
             return Ok(Ready { response, file: Some(read), rest: Some(rest), _reservation: None });
         }
-        let until = Some(Instant::now() + WHOLE_WITHIN);
-        let pause = length.is_none().then_some(Pause { until, at_bytes: BLOCK_BYTES });
-        let arrived = self.receive_body(&mut rest, pause, |_| {}).await;
+        let mut arrived = self.receive_body(&mut rest, pause, |_| {}).await;
+        if matches!(arrived, Ok(Arrived::Partly)) {
+            // It takes long.
+            drop(fetch);
+            if let Ok(growing) = Arc::clone(&self.growing).try_acquire_owned() {
+                rest.growing = Some(growing);
+                drop(rest.slot.take());
+                // The server gives its viewer no more than that.
+                rest.size = rest.size.min(passed_bytes_max(self.space().bytes_max()));
+                let response = PassedResponse { size: None, is_complete: false, ..response };
+                let (file, rest) = (Some(read), Some(rest));
+                return Ok(Ready { response, file, rest, _reservation: None });
+            }
+            // All places are taken. It keeps its slot, and arrives whole first.
+            let whole = self.receive_body(&mut rest, None, |_| {});
+            arrived = unless_left(viewer, None, whole).await;
+        }
         let size = rest.done;
         let refused = match arrived {
             Ok(Arrived::Whole) if length.is_none_or(|length| length == size) => {
@@ -261,22 +304,6 @@ impl Helper {
                 let file = (size > 0).then_some(read);
                 return Ok(Ready { response, file, rest: None, _reservation: reservation });
             }
-            Ok(Arrived::Partly) => match Arc::clone(&self.growing).try_acquire_owned() {
-                Ok(growing) => {
-                    rest.growing = Some(growing);
-                    drop(rest.slot.take());
-                    let response = PassedResponse { size: None, is_complete: false, ..response };
-                    let (file, rest) = (Some(read), Some(rest));
-                    return Ok(Ready { response, file, rest, _reservation: None });
-                }
-                Err(_) => {
-                    let path = &rest.path;
-                    let said = format!(
-                        "{path}: {GROWING_MAX} responses without a length are being passed on already"
-                    );
-                    (Trouble::Full, said)
-                }
-            },
             Ok(_) => {
                 let said = format!("{}: the origin's lengths contradict each other", rest.path);
                 (Trouble::Wrong, said)
@@ -320,13 +347,12 @@ impl Helper {
             && may_store(&request.fields, status, fields).is_ok()
     }
 
-    /// Makes room for a response that is to be stored. Returns whether there is any.
-    fn begin_response(&self, path: &str, number: u64, bytes: u64) -> bool {
-        if block_in_place(|| self.make_room(path, None, bytes + OBJECT_BYTES)).is_err() {
-            return false;
-        }
+    /// Makes room for a response that is to be stored, if there is any.
+    fn begin_response(&self, path: &str, number: u64, bytes: u64) -> Option<ArrivingResponse> {
+        block_in_place(|| self.make_room(path, None, bytes + OBJECT_BYTES)).ok()?;
+        let arriving = self.arriving.begin(number);
         self.space().begin(number, path, OBJECT_BYTES, std::time::Instant::now());
-        true
+        Some(arriving)
     }
 
     /// Takes in a response whose viewer has been told, and announces what has arrived.
@@ -394,9 +420,20 @@ impl Helper {
     }
 
     fn finish_response(&self, rest: Rest) {
-        if let Some((stored, request, asked)) = rest.stored {
-            self.keep(StoredResponse { size: rest.done, ..stored }, &request, asked);
+        if let Some(ToStore { response, request, asked, _arriving }) = rest.stored {
+            self.keep(StoredResponse { size: rest.done, ..response }, &request, asked);
         }
+    }
+
+    /// The viewer of a response has left. Returns whether it is worth receiving all the same: it has an end, is to be stored, and no other one at its
+    /// path arrives without a viewer.
+    fn goes_on_alone(&self, rest: &mut Rest) -> bool {
+        if rest.stored.is_none() || rest.growing.is_some() {
+            return false;
+        }
+        rest.viewer = None;
+        rest.alone = self.arriving.go_on_alone(&rest.path);
+        rest.alone.is_some()
     }
 
     /// Writes a body as it arrives, up to a `pause` if there is one, and calls `each` with the bytes so far.
@@ -409,13 +446,14 @@ impl Helper {
         let mut deadline = Instant::now() + 3 * self.silent_max;
         let pauses_at = pause.and_then(|pause| pause.until);
         loop {
-            let (is_growing, is_for_others) = (rest.growing.is_some(), rest.is_for_others());
+            let is_growing = rest.growing.is_some();
             let Rest { path, body, viewer, .. } = &mut *rest;
             let chunk = tokio::select! {
                 biased;
-                () = left(viewer.as_ref().filter(|_| !is_for_others)) => {
-                    return Ok(Arrived::Enough);
-                }
+                () = left(viewer.as_ref()) => match self.goes_on_alone(rest) {
+                    true => continue,
+                    false => return Ok(Arrived::Enough),
+                },
                 chunk = body.chunk() => chunk.map_err(|error| broken(path, error))?,
                 // One that grows may do so slowly. If it says nothing at all, the request fails.
                 () = sleep_until(pauses_at.unwrap_or(deadline)), if pauses_at.is_some() || !is_growing => {

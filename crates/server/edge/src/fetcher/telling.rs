@@ -53,6 +53,7 @@ mod tests {
             age_ms: None,
             is_complete: true,
             is_hit: false,
+            is_stored: false,
             failure: None,
         };
         let too_large = EdgeTold::Passed { ticket: 7, response: Box::new(response) };

@@ -2,12 +2,13 @@
 
 use super::response_space::Taken;
 use disk::PresentBlocks;
-use edge::contract::{Described, RESPONSES_FROM, Trouble};
+use edge::contract::{Described, EdgeAsk, RESPONSES_FROM, Trouble};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,13 +33,16 @@ pub(super) struct Growth {
     /// There is no room for the rest.
     is_too_long: AtomicBool,
     taken: Mutex<Taken>,
+    /// The helper is told by this that its viewer needs no more.
+    ticket: u64,
+    asks: Sender<EdgeAsk>,
 }
 
 impl Growth {
-    /// Nothing so far. It takes its space from `taken`.
-    pub(super) fn new(taken: Taken) -> Self {
+    /// Nothing so far. It takes its space from `taken`. The helper is told through `asks` if there is no more, in the name of the viewer's `ticket`.
+    pub(super) fn new(taken: Taken, ticket: u64, asks: Sender<EdgeAsk>) -> Self {
         let (bytes, is_whole, is_too_long) = Default::default();
-        Self { bytes, is_whole, is_too_long, taken: Mutex::new(taken) }
+        Self { bytes, is_whole, is_too_long, taken: Mutex::new(taken), ticket, asks }
     }
 }
 
@@ -60,6 +64,8 @@ impl Live {
         let Some(growth) = &self.growth else { return Some(0) };
         if !growth.taken.lock().expect("no holder of this lock can panic").grow(bytes) {
             growth.is_too_long.store(true, Release);
+            // Its viewer may take long to notice. If there is no receiver, the helper is gone.
+            let _ = growth.asks.send(EdgeAsk::Left { ticket: growth.ticket });
             return None;
         }
         let before = growth.bytes.fetch_max(bytes, Release);

@@ -218,7 +218,7 @@ impl EdgeLink {
                 self.fetched_bytes.fetch_add(new, Relaxed);
             }
             None => {
-                // Its viewer's connection ends, and the helper is told then.
+                // Its viewer's connection ends.
                 let said = "a response without a length is too long for the space that other viewers' responses leave; raise --cache-gib";
                 self.count_failure(Trouble::Full, said);
             }

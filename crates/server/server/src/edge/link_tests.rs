@@ -219,6 +219,7 @@ fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
         age_ms: None,
         is_complete: false,
         is_hit: false,
+        is_stored: false,
         failure: None,
     };
     let told = EdgeTold::Passed { ticket: ticket.number, response: Box::new(response) };

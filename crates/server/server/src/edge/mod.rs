@@ -8,6 +8,7 @@
 //! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`fair_queue`]). So one client can't
 //! starve the others, and a question is dropped when its viewer disconnects.
 
+mod arriving;
 mod cached;
 mod fair_queue;
 mod figures;

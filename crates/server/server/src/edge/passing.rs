@@ -4,6 +4,7 @@
 //! response. If the session ends first, its ticket does, too, and the helper is told: nothing more of the response is needed.
 
 use super::NoAnswer;
+use super::arriving::Arriving;
 use super::cached::{Growth, Live};
 use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
 use super::response_space::{ResponseSpace, Taken};
@@ -28,6 +29,7 @@ pub(super) struct Passing {
     asked: Mutex<Asked>,
     /// Space on the cache's disk for responses that are not stored.
     space: Arc<ResponseSpace>,
+    arriving: Arriving,
     asks: Sender<EdgeAsk>,
 }
 
@@ -110,7 +112,8 @@ impl Passing {
     /// With this much space for responses that viewers have not received yet. The helper is told through `asks` which viewers have left.
     pub(super) fn new(bytes_max: u64, asks: Sender<EdgeAsk>) -> Self {
         let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
-        Self { asked: Mutex::new(asked), space: ResponseSpace::new(bytes_max), asks }
+        let space = ResponseSpace::new(bytes_max);
+        Self { asked: Mutex::new(asked), space, arriving: Arriving::default(), asks }
     }
 
     /// Queues a question of a viewer of `client`. It is sent once [`Self::next`] returns it.
@@ -164,7 +167,7 @@ impl Passing {
         file: Option<OwnedFd>,
     ) -> Option<Arc<Live>> {
         let client = self.asked().questions.get(&ticket).map(|question| question.client);
-        let body = client.map(|client| self.body(client, &response, file));
+        let body = client.map(|client| self.body((client, ticket), &response, file));
         let Some(Ok(body)) = body else {
             // No room for it, unless its viewer has left. Nothing more of it is needed.
             let _ = self.asks.send(EdgeAsk::Left { ticket });
@@ -181,10 +184,10 @@ impl Passing {
     /// The file of a response for a viewer of `client` and its space; none if it is empty.
     ///
     /// # Errors
-    /// If there is no room for it.
+    /// If there is no room for it, or too many arrive for this client.
     fn body(
         &self,
-        client: IpAddr,
+        (client, ticket): (IpAddr, u64),
         response: &PassedResponse,
         file: Option<OwnedFd>,
     ) -> Result<Option<(Arc<Live>, Option<Taken>)>, NoRoom> {
@@ -193,18 +196,25 @@ impl Passing {
             return Ok(None);
         }
         // A stored response is part of the cache. The bound comes first: a long response's blocks take memory.
-        let bytes = if response.is_hit { 0 } else { size };
+        let bytes = if response.is_stored { 0 } else { size };
         let taken = self.space.take(client, bytes).ok_or(NoRoom)?;
         // Out of descriptors if there is none: the kernel has dropped it.
         let file = file.ok_or(NoRoom)?;
-        if response.is_growing() {
-            return Ok(Some((Arc::new(Live::growing(number, file, Growth::new(taken))), None)));
+        let (live, taken) = if response.is_growing() {
+            let growth = Growth::new(taken, ticket, self.asks.clone());
+            (Live::growing(number, file, growth), None)
+        } else {
+            let arrived = PresentBlocks::new(size);
+            if response.is_complete {
+                arrived.note(0..u64::MAX);
+            }
+            (Live::new(number, file, arrived), Some(taken))
+        };
+        let live = Arc::new(live);
+        if live.is_arriving() && !self.arriving.add(client, &live) {
+            return Err(NoRoom);
         }
-        let arrived = PresentBlocks::new(size);
-        if response.is_complete {
-            arrived.note(0..u64::MAX);
-        }
-        Ok(Some((Arc::new(Live::new(number, file, arrived)), Some(taken))))
+        Ok(Some((live, taken)))
     }
 
     /// There is no answer for this ticket.
@@ -234,7 +244,7 @@ impl Passing {
     }
 }
 
-/// There is no space or no descriptor for a response.
+/// There is no space, place or descriptor for a response.
 struct NoRoom;
 
 #[cfg(test)]
@@ -260,6 +270,7 @@ mod tests {
             age_ms: None,
             is_complete,
             is_hit: false,
+            is_stored: false,
             failure: None,
         }
     }
