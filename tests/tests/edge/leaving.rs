@@ -55,7 +55,7 @@ fn one_copy_of_a_stored_response_goes_on_when_its_viewers_have_left() {
     const VIEWERS: usize = 20;
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");
-    origin.behave(Manner::Drips("/film", Some(3 * MIB), "max-age=3600"));
+    origin.behave(Manner::Drips("/film", Some(12 * MIB), "max-age=3600"));
     let viewers: Vec<_> = (0..VIEWERS)
         .map(|_| {
             let mut viewer = Plain::connect(server.address);
@@ -70,7 +70,7 @@ fn one_copy_of_a_stored_response_goes_on_when_its_viewers_have_left() {
     until("it to be stored", || {
         let cached =
             Plain::connect(server.address).fetch_with("/film", "Cache-Control: only-if-cached\r\n");
-        cached.status == 200 && cached.body.len() == 3 * MIB
+        cached.status == 200 && cached.body.len() == 12 * MIB
     });
     until("the others to be left", || origin.left() == asked - 1);
     assert_eq!(origin.count("/film"), asked);

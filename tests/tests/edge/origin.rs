@@ -225,7 +225,7 @@ impl Origin {
         length: Option<usize>,
         cache_control: &str,
     ) -> std::io::Result<()> {
-        const PIECE: usize = 4 << 10;
+        const PIECE: usize = 16 << 10;
         let framing = match length {
             Some(length) => format!("Content-Length: {length}"),
             None => "Transfer-Encoding: chunked".to_owned(),

@@ -77,6 +77,7 @@ struct Helper {
     handed: Handed,
     under_way: UnderWay,
     arriving: Arriving,
+    purges_begun: Mutex<HashSet<u64>>,
     silent_max: Duration,
     confined: Confined,
 }
@@ -191,6 +192,7 @@ impl Helper {
             handed: Handed::default(),
             under_way: UnderWay::default(),
             arriving: Arriving::default(),
+            purges_begun: Mutex::default(),
             silent_max,
             confined,
         };

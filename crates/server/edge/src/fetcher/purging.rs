@@ -7,9 +7,9 @@ use super::{Helper, Known};
 use crate::contract::{EdgeTold, Trouble};
 use crate::purge::{Purge, PurgeScope, Purged};
 use crate::store::Stored;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Bound;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 use tokio::runtime::Runtime;
 
@@ -37,6 +37,10 @@ impl Known {
 impl Helper {
     /// Carries out a purge.
     pub(super) fn purge(self: &Arc<Self>, ticket: u64, purge: &Purge, runtime: &Runtime) {
+        if !self.purges_begun().insert(ticket) {
+            // The server repeats it for a helper that has begun, which may have it from the one before. Its answer must not precede the first one's.
+            return;
+        }
         // Until it has taken effect: so nothing is stored in between.
         let mut stored = self.responses();
         let films = self.known().covered(&purge.scope);
@@ -63,7 +67,13 @@ impl Helper {
                 false => helper.remove_all(&films, &responses),
             }
             helper.tell(EdgeTold::Purged { ticket, purged });
+            helper.purges_begun().remove(&ticket);
         });
+    }
+
+    /// The tickets of purges that are under way.
+    fn purges_begun(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.purges_begun.lock().expect("no holder of this lock can panic")
     }
 
     fn make_stale(&self, film: &Stored) {
