@@ -13,6 +13,7 @@ mod http_cache_suite;
 mod invalidation;
 mod leaving;
 mod lost_helpers;
+mod names;
 mod one_viewer;
 mod origin;
 mod passing;

@@ -70,29 +70,37 @@ impl LibraryPath {
         self.path.into()
     }
 
+    /// Whether the same file may have another name: not if it was written in ASCII. A few characters become ASCII when they are composed, such as the
+    /// sign for kelvin.
+    pub fn has_other_spellings(&self) -> bool {
+        !self.path.is_ascii() || self.written.is_some()
+    }
+
     /// The names that the same file may have on disk or at an origin, in the order to try after the path itself: decomposed (NFD), with some segments
-    /// in either form, and as it was written, which may be in neither form. None for ASCII.
+    /// in either form, and as it was written, which may be in neither form.
     pub fn other_spellings(&self) -> Vec<Vec<u8>> {
         let mut spellings = Vec::new();
-        if self.path.is_ascii() {
+        if !self.has_other_spellings() {
             return spellings;
         }
         let segments: Vec<_> = self.path.split(|byte| *byte == b'/').collect();
         let forms: Vec<_> = segments.iter().map(|segment| decomposed(segment)).collect();
         let has_two = |index: &usize| *forms[*index] != *segments[*index];
         let with_two: Vec<_> = (0..forms.len()).filter(has_two).collect();
-        let all = 1_u32 << with_two.len().min(MIXED_SEGMENTS_MAX);
-        let is_mixed = with_two.len() <= MIXED_SEGMENTS_MAX;
-        // Bit N: the Nth segment with two forms is decomposed.
-        for bits in if is_mixed { 1..all } else { all - 1..all }.rev() {
-            let is_decomposed = |index: usize| {
-                let place = with_two.iter().position(|with_two| *with_two == index);
-                place.is_some_and(|place| !is_mixed || (bits >> place) & 1 == 1)
-            };
-            let spelled: Vec<&[u8]> = (0..forms.len())
-                .map(|index| if is_decomposed(index) { &*forms[index] } else { segments[index] })
-                .collect();
-            spellings.push(spelled.join(&b'/'));
+        if with_two.len() > MIXED_SEGMENTS_MAX {
+            // Viewers can invent paths of thousands of segments.
+            spellings.push(forms.join(&b'/'));
+        } else {
+            // Bit N: the Nth segment with two forms is decomposed.
+            for bits in (1..1_u32 << with_two.len()).rev() {
+                let mut spelled = segments.clone();
+                for (bit, index) in with_two.iter().enumerate() {
+                    if (bits >> bit) & 1 == 1 {
+                        spelled[*index] = &*forms[*index];
+                    }
+                }
+                spellings.push(spelled.join(&b'/'));
+            }
         }
         if let Some(written) = &self.written {
             if spellings.iter().all(|known| **known != ***written) {
@@ -187,5 +195,22 @@ mod tests {
         let four = "\u{e9}/\u{e9}/\u{e9}/\u{e9}";
         assert_eq!(spellings(four), ["e\u{301}/e\u{301}/e\u{301}/e\u{301}"]);
         assert_eq!(spellings("\u{e9}/\u{e9}/\u{e9}").len(), 7);
+    }
+
+    #[test]
+    fn a_long_path_has_one_other_spelling() {
+        let (long, decomposed) = (["\u{e9}"; 5000].join("/"), ["e\u{301}"; 5000].join("/"));
+        assert_eq!(spellings(&long), [decomposed]);
+    }
+
+    #[test]
+    fn what_composes_to_ascii_is_also_tried_as_it_was_written() {
+        for (written, composed) in [("\u{212a}", "K"), ("a\u{37e}", "a;"), ("b/\u{1fef}", "b/`")] {
+            let sent = path(written);
+            assert_eq!(sent.as_bytes(), composed.as_bytes());
+            assert!(sent.has_other_spellings(), "{composed}");
+            assert_eq!(spellings(written), [written]);
+            assert!(!path(composed).has_other_spellings());
+        }
     }
 }

@@ -158,6 +158,34 @@ impl KeyRing {
         if now_unix_seconds < expires_unix_seconds { Ok(()) } else { Err(TokenFault::Expired) }
     }
 
+    /// As [`check_again`](Self::check_again), for a path with two spellings, of which either may have been signed. If `verified` remembers one of them as
+    /// good, nothing is verified.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub fn check_spellings_again(
+        &self,
+        verified: &mut Verified,
+        text: &[u8],
+        [path, other]: [&[u8]; 2],
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> Result<(), TokenFault> {
+        let check = |verified: &mut Verified, path: &[u8]| {
+            self.check_again(verified, text, path, client, now_unix_seconds)
+        };
+        if path == other {
+            return check(verified, path);
+        }
+        if verified.find(self.number, text, other, client).is_some() {
+            return check(verified, other);
+        }
+        match check(verified, path) {
+            Err(TokenFault::Wrong) => check(verified, other),
+            checked => checked,
+        }
+    }
+
     /// The token in `text`, if it is genuine, and the prefix of `path` that it covers.
     fn verify<'t, 'p>(
         &self,
@@ -289,6 +317,28 @@ mod tests {
         assert_eq!(check(&token.replacen("1790000010", "1790000011", 1)), Err(TokenFault::Wrong));
         assert_eq!(check(&token.replace("fcfc.2", "fcfc.1")), Err(TokenFault::Wrong));
         assert_eq!(check(&token.replace("fcfc.2", "fcfc.2c")), Err(TokenFault::Wrong));
+    }
+
+    #[test]
+    fn either_spelling_of_a_path_may_be_signed_and_the_signed_one_is_remembered() {
+        let (private, public) = halves();
+        let spellings = ["priv\u{e9}/x", "prive\u{301}/x"].map(str::as_bytes);
+        for signed in ["priv\u{e9}", "prive\u{301}"] {
+            let text = token(&private, signed, None);
+            let mut verified = Verified::default();
+            let check = |verified: &mut Verified, spellings, now| {
+                public.check_spellings_again(verified, text.as_bytes(), spellings, any(), now)
+            };
+            for _ in 0..2 {
+                assert_eq!(check(&mut verified, spellings, NOW), Ok(()), "{signed}");
+                let known = spellings.map(|path| {
+                    verified.find(public.number, text.as_bytes(), path, any()).is_some()
+                });
+                assert_eq!(known, spellings.map(|path| path.starts_with(signed.as_bytes())));
+            }
+            assert_eq!(check(&mut verified, spellings, NOW + 10), Err(TokenFault::Expired));
+            assert_eq!(check(&mut verified, [&b"priv"[..], b"prive"], NOW), Err(TokenFault::Wrong));
+        }
     }
 
     #[test]

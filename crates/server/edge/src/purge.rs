@@ -2,6 +2,7 @@
 
 use crate::contract::is_path;
 use crate::http_cache::Tags;
+use crate::store::common_form;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -21,7 +22,7 @@ pub struct Purge {
     pub is_soft: bool,
 }
 
-/// The responses of a purge. Each is purged with all its blocks and variants.
+/// The responses of a purge. Each is purged with all its blocks and variants, and under all spellings of its path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PurgeScope {
     /// Those at one path, with its query, as in [`crate::contract`].
@@ -60,7 +61,16 @@ impl PurgeScope {
         }
     }
 
-    /// Whether it covers a response.
+    /// The same with its URL or prefix in the form that all spellings share.
+    pub(crate) fn in_common_form(&self) -> Self {
+        match self {
+            Self::Url(url) => Self::Url(common_form(url).into_owned()),
+            Self::Prefix(prefix) => Self::Prefix(common_form(prefix).into_owned()),
+            Self::Tags(tags) => Self::Tags(tags.clone()),
+        }
+    }
+
+    /// Whether it covers a response. Both are in common form.
     pub(crate) fn covers(&self, path: &str, tags: &Tags) -> bool {
         match self {
             Self::Url(url) => url == path,

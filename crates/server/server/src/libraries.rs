@@ -171,7 +171,7 @@ impl Library {
     /// As [`Files::open`].
     pub(crate) async fn open(&self, path: &LibraryPath) -> Result<Rc<File>, OpenError> {
         match self.files.open(path.as_bytes()).await {
-            Err(OpenError::NotFound) if !path.as_bytes().is_ascii() => {
+            Err(OpenError::NotFound) if path.has_other_spellings() => {
                 // Boxed, so that other requests don't pay for it.
                 Box::pin(self.open_other_spelling(path)).await
             }

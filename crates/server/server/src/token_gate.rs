@@ -52,15 +52,9 @@ impl Gate {
         if let Resource::File(path) = &*resource {
             if self.requires(path.as_bytes()) {
                 let token = token.ok_or(TokenFault::Missing)?;
+                let spellings = [path.as_bytes(), path.as_sent()];
                 let keys = self.keys.borrow();
-                let mut check =
-                    |path| keys.check_again(verified, token, path, client, now_unix_seconds);
-                match check(path.as_bytes()) {
-                    Err(TokenFault::Wrong) if path.as_sent() != path.as_bytes() => {
-                        check(path.as_sent())?;
-                    }
-                    checked => checked?,
-                }
+                keys.check_spellings_again(verified, token, spellings, client, now_unix_seconds)?;
             }
         }
         // The server's own pages need no token, and a path that is not a file gives 404, with a token or without.
@@ -77,25 +71,15 @@ impl Gate {
     ) -> impl FnMut(&[u8]) -> bool + use<'a> {
         let text = self.taken_off(request).0.unwrap_or_default();
         let token = Token::parse(text);
-        let mut last: Option<(Vec<u8>, bool)> = None;
-        let mut is_signed = move |path: &[u8]| {
-            let Some(prefix) = token.as_ref().and_then(|token| token.prefix(path)) else {
-                return false;
-            };
-            match &last {
-                Some((known, is_good)) if known == prefix => *is_good,
-                _ => {
-                    let checked = self.keys.borrow().check(text, path, client, now_unix_seconds);
-                    last = Some((prefix.to_vec(), checked.is_ok()));
-                    checked.is_ok()
-                }
-            }
+        let is_signed = move |last: &mut LastPrefix, path: &[u8]| {
+            let prefix = token.as_ref().and_then(|token| token.prefix(path));
+            let check = || self.keys.borrow().check(text, path, client, now_unix_seconds).is_ok();
+            prefix.is_some_and(|prefix| last.is_signed(prefix, check))
         };
+        let mut last_of_forms = ListedForms::default();
         move |path| {
             let composed = escape::unicode::composed(path);
-            !self.requires(&composed)
-                || is_signed(&composed)
-                || *composed != *path && is_signed(path)
+            !self.requires(&composed) || last_of_forms.are_signed([&composed, path], &is_signed)
         }
     }
 
@@ -127,6 +111,43 @@ impl Gate {
             Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
             None => false,
         })
+    }
+}
+
+/// The last prefix of a list for which a token was checked, and whether it is signed.
+#[derive(Default)]
+struct LastPrefix(Option<(Box<[u8]>, bool)>);
+
+impl LastPrefix {
+    /// Whether the token is for `prefix`; `check` is called if that is another one than the last.
+    fn is_signed(&mut self, prefix: &[u8], check: impl FnOnce() -> bool) -> bool {
+        match &self.0 {
+            Some((known, is_signed)) if **known == *prefix => *is_signed,
+            _ => {
+                let is_signed = check();
+                self.0 = Some((prefix.into(), is_signed));
+                is_signed
+            }
+        }
+    }
+}
+
+/// The last prefixes of a list, one for each form of its names. With one for both, each name in a decomposed folder would cost two signatures.
+#[derive(Default)]
+struct ListedForms {
+    composed: LastPrefix,
+    as_on_disk: LastPrefix,
+}
+
+impl ListedForms {
+    /// Whether a name is signed in one of its two spellings: composed, and as it is on disk.
+    fn are_signed(
+        &mut self,
+        [composed, as_on_disk]: [&[u8]; 2],
+        is_signed: impl Fn(&mut LastPrefix, &[u8]) -> bool,
+    ) -> bool {
+        is_signed(&mut self.composed, composed)
+            || composed != as_on_disk && is_signed(&mut self.as_on_disk, as_on_disk)
     }
 }
 
@@ -345,5 +366,27 @@ mod tests {
             let mut may_have = gate.may_have(&request, CLIENT, NOW);
             assert!(!may_have("priv\u{e9}/x".as_bytes()) && !may_have("prive\u{301}/x".as_bytes()));
         }
+    }
+
+    /// Else, a list of a thousand titles from a Mac would cost two thousand signatures for each request.
+    #[test]
+    fn a_list_of_decomposed_names_costs_one_signature_for_each_form() {
+        let checked = std::cell::Cell::new(0);
+        let mut last_of_forms = ListedForms::default();
+        for number in 0..1000 {
+            let spellings = ["priv\u{e9}", "prive\u{301}"].map(|name| format!("{name}/{number}"));
+            let is_signed = last_of_forms.are_signed(
+                [spellings[0].as_bytes(), spellings[1].as_bytes()],
+                |last, path| {
+                    let prefix = path.split(|byte| *byte == b'/').next().unwrap();
+                    last.is_signed(prefix, || {
+                        checked.set(checked.get() + 1);
+                        prefix == "prive\u{301}".as_bytes()
+                    })
+                },
+            );
+            assert!(is_signed, "{number}");
+        }
+        assert_eq!(checked.get(), 2);
     }
 }

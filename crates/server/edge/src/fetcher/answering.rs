@@ -135,7 +135,7 @@ impl Helper {
             _ if !is_over => {}
             Ok(Looked::Other(lasts)) => {
                 // An object that is still kept was only not to be had now.
-                let is_object = self.known().by_path.contains_key(path);
+                let is_object = self.known().by_path.has(path);
                 let for_ms = if is_object { 0 } else { lasts.as_millis() as u64 };
                 self.tell(EdgeTold::NoObject { path: path.to_owned(), for_ms });
             }

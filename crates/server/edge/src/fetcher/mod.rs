@@ -16,7 +16,7 @@ mod telling;
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::Tags;
 use crate::origin::{Origin, OriginAddress, Refused};
-use crate::store::{CacheSpace, Responses, Store, Stored, TagIndex};
+use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use arriving::Arriving;
 use full_disk::FullDisk;
 use handed::Handed;
@@ -27,7 +27,7 @@ use leaving::Viewers;
 use passed_space::PassedSpace;
 use passing::UnderWay;
 use slots::Slots;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -84,8 +84,7 @@ struct Helper {
 
 #[derive(Default)]
 struct Known {
-    /// In order, so that those under a prefix are found at once.
-    by_path: BTreeMap<String, Arc<Stored>>,
+    by_path: ByPath<Arc<Stored>>,
     by_number: HashMap<u64, Arc<Stored>>,
     tags: TagIndex,
     /// Paths that the origin is being asked about.

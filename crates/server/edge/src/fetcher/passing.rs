@@ -407,6 +407,8 @@ impl Helper {
             let mut responses = self.responses();
             // Its own response is no older than this change, but may be older than another one meanwhile.
             let is_latest = responses.outdated(path, &Tags::default(), asked).is_none();
+            let spelled = changed.iter().flat_map(|path| self.spellings(&responses, path));
+            changed.extend(spelled.collect::<Vec<_>>());
             changed.iter().for_each(|path| self.invalidate(&mut responses, path));
             if is_latest {
                 asked = responses.epoch(path);
@@ -416,6 +418,13 @@ impl Helper {
         let incoming =
             Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked };
         self.receive(incoming).await
+    }
+
+    /// The paths of what is kept that differ from `path` only in the spelling of names: to an origin that finds files by any spelling, they are one.
+    fn spellings(&self, responses: &Responses, path: &str) -> Vec<String> {
+        let known = self.known();
+        let kept = known.by_path.spellings(path).into_iter().chain(responses.spellings(path));
+        kept.map(str::to_owned).collect()
     }
 
     /// What is kept at `path` has to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens

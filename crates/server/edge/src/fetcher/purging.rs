@@ -8,7 +8,6 @@ use crate::contract::{EdgeTold, Trouble};
 use crate::purge::{Purge, PurgeScope, Purged};
 use crate::store::Stored;
 use std::collections::{BTreeSet, HashSet};
-use std::ops::Bound;
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 use tokio::runtime::Runtime;
@@ -17,13 +16,8 @@ impl Known {
     /// The objects that a purge covers.
     fn covered(&self, scope: &PurgeScope) -> Vec<Arc<Stored>> {
         match scope {
-            PurgeScope::Url(path) => self.by_path.get(path).cloned().into_iter().collect(),
-            PurgeScope::Prefix(prefix) => {
-                let all = self
-                    .by_path
-                    .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-                let under = all.take_while(|(path, _)| path.starts_with(prefix));
-                under.map(|(_, object)| Arc::clone(object)).collect()
+            PurgeScope::Url(_) | PurgeScope::Prefix(_) => {
+                self.by_path.covered(scope).into_iter().cloned().collect()
             }
             PurgeScope::Tags(tags) => {
                 let numbers: BTreeSet<_> =

@@ -3,6 +3,7 @@
 //! A response that was requested before its path was made invalid may show what was there before, and can arrive long after. So each request
 //! notes its path's epoch, and its response is stored only if that epoch has not ended.
 
+use super::by_path::common_form;
 use super::recent_purges::RecentPurges;
 use crate::http_cache::Tags;
 use crate::purge::Purge;
@@ -65,7 +66,8 @@ impl Epochs {
         purged.or(is_changed.then_some(Outdated::Stale))
     }
 
+    /// All spellings of a path share an epoch.
     fn index(&self, path: &str) -> usize {
-        (self.hashes.hash_one(path) % EPOCHS as u64) as usize
+        (self.hashes.hash_one(&*common_form(path)) % EPOCHS as u64) as usize
     }
 }

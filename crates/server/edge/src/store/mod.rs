@@ -5,6 +5,7 @@
 //! has the file open can continue to read after its removal.
 
 mod blocks;
+mod by_path;
 mod cache_space;
 mod epochs;
 mod recent_purges;
@@ -13,6 +14,7 @@ mod responses;
 mod tag_index;
 
 pub(crate) use blocks::Runs;
+pub(crate) use by_path::{ByPath, common_form};
 pub(crate) use cache_space::CacheSpace;
 pub(crate) use epochs::{Epoch, Outdated};
 pub(crate) use responses::{Responses, StoredResponse, Use};

@@ -2,6 +2,7 @@
 //!
 //! Their number is bounded. A response that was requested before the oldest of them counts as purged.
 
+use super::by_path::common_form;
 use super::epochs::Outdated;
 use crate::http_cache::Tags;
 use crate::purge::Purge;
@@ -29,8 +30,9 @@ impl RecentPurges {
 
     pub(super) fn add(&mut self, purge: &Purge) {
         self.last += 1;
+        let purge = Purge { scope: purge.scope.in_common_form(), ..*purge };
         self.bytes += purge.scope.bytes();
-        self.kept.push_back(purge.clone());
+        self.kept.push_back(purge);
         while self.kept.len() > PURGES_MAX || self.bytes > BYTES_MAX {
             let Some(oldest) = self.kept.pop_front() else { return };
             self.bytes -= oldest.scope.bytes();
@@ -43,8 +45,9 @@ impl RecentPurges {
         if later > self.kept.len() {
             return Some(Outdated::Purged);
         }
+        let path = common_form(path);
         let covering =
-            self.kept.iter().rev().take(later).filter(|one| one.scope.covers(path, tags));
+            self.kept.iter().rev().take(later).filter(|one| one.scope.covers(&path, tags));
         let effects =
             covering.map(|one| if one.is_soft { Outdated::Stale } else { Outdated::Purged });
         effects.max_by_key(|effect| *effect == Outdated::Purged)
@@ -71,6 +74,16 @@ mod tests {
         assert_eq!(since(1, "/a", "x"), Some(Outdated::Stale));
         assert_eq!(since(1, "/a", "y"), None);
         assert_eq!((since(2, "/bc", "x"), since(3, "/bc", "x")), (Some(Outdated::Stale), None));
+        for path in ["/%C3%A9/a", "/e%CC%81/a"] {
+            let last = purges.last();
+            purges.add(&purge(PurgeScope::Url(path.into()), false));
+            purges.add(&purge(PurgeScope::Prefix(path.into()), true));
+            for spelled in ["/%C3%A9/a", "/e%CC%81/a"] {
+                let since = |since| purges.since(since, spelled, &tags("x"));
+                let effects = (since(last), since(last + 1));
+                assert_eq!(effects, (Some(Outdated::Purged), Some(Outdated::Stale)), "{spelled}");
+            }
+        }
     }
 
     #[test]

@@ -4,11 +4,11 @@
 //! are in memory, bounded as well. They end with the process.
 
 use super::TagIndex;
+use super::by_path::ByPath;
 use super::epochs::{Epoch, Epochs, Outdated};
 use crate::http_cache::{Fields, Freshness, RequestDirectives, Selecting, Tags};
 use crate::purge::{Purge, PurgeScope};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::ops::Bound;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -94,8 +94,7 @@ pub(crate) enum Use {
 /// All stored responses.
 #[derive(Default)]
 pub(crate) struct Responses {
-    /// In order, so that those under a prefix are found at once.
-    by_path: BTreeMap<String, Vec<Arc<StoredResponse>>>,
+    by_path: ByPath<Vec<Arc<StoredResponse>>>,
     paths: HashMap<u64, String>,
     tags: TagIndex,
     bytes: usize,
@@ -111,12 +110,17 @@ impl Responses {
 
     /// Whether anything is stored at `path`.
     pub(crate) fn has(&self, path: &str) -> bool {
-        self.by_path.contains_key(path)
+        self.by_path.has(path)
     }
 
     /// The numbers of all variants at `path`.
     pub(crate) fn numbers(&self, path: &str) -> Vec<u64> {
         self.by_path.get(path).into_iter().flatten().map(|one| one.number).collect()
+    }
+
+    /// The paths with stored responses that are spellings of `path`.
+    pub(crate) fn spellings(&self, path: &str) -> Vec<&str> {
+        self.by_path.spellings(path)
     }
 
     /// The current epoch of `path`. Note it before the origin is asked.
@@ -166,7 +170,7 @@ impl Responses {
     }
 
     fn insert(&mut self, new: StoredResponse, request: &Fields) -> Vec<u64> {
-        let variants = self.by_path.entry(new.path.clone()).or_default();
+        let variants = self.by_path.or_default(&new.path);
         let mut gone: Vec<_> =
             variants.extract_if(.., |one| one.selecting.matches(request)).collect();
         if variants.len() >= VARIANTS_MAX {
@@ -234,13 +238,9 @@ impl Responses {
     /// The numbers of the responses that a purge covers.
     fn covered(&self, scope: &PurgeScope) -> Vec<u64> {
         match scope {
-            PurgeScope::Url(path) => self.numbers(path),
-            PurgeScope::Prefix(prefix) => {
-                let all = self
-                    .by_path
-                    .range::<str, _>((Bound::Included(prefix.as_str()), Bound::Unbounded));
-                let under = all.take_while(|(path, _)| path.starts_with(prefix));
-                under.flat_map(|(_, variants)| variants).map(|one| one.number).collect()
+            PurgeScope::Url(_) | PurgeScope::Prefix(_) => {
+                let covered = self.by_path.covered(scope).into_iter().flatten();
+                covered.map(|one| one.number).collect()
             }
             PurgeScope::Tags(tags) => {
                 let found: BTreeSet<u64> =

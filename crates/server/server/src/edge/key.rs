@@ -71,8 +71,22 @@ pub(super) fn stored_under(url: &str, rules: KeyRules) -> Option<String> {
         None => (target, None),
     };
     let path = escape::percent::decode(path.strip_prefix('/')?.as_bytes())?;
+    let path = with_single_slashes(&path);
     let path = if rules.checks_tokens { without_token(&path) } else { path.as_slice() };
-    (!path.contains(&QUERY)).then(|| escaped_key(&key_of(path, query, rules)))
+    // As requests' paths. The helper finds what is stored under other spellings.
+    let path = escape::unicode::composed(path);
+    (!path.contains(&QUERY)).then(|| escaped_key(&key_of(&path, query, rules)))
+}
+
+/// A decoded path with one slash for several, and none in front, as requests' paths are.
+fn with_single_slashes(path: &[u8]) -> Vec<u8> {
+    let mut single = Vec::with_capacity(path.len());
+    for byte in path {
+        if *byte != b'/' || single.last().is_some_and(|last| *last != b'/') {
+            single.push(*byte);
+        }
+    }
+    single
 }
 
 /// A decoded path without the token at its start.
@@ -108,6 +122,8 @@ mod tests {
         assert_eq!(stored_under(&signed, CHECKING).unwrap(), "/films/a.mp4?x=1");
         let unsigned = format!("/t/{token}/films/a.mp4?x=1");
         assert_eq!(stored_under(&signed, PLAIN).unwrap(), unsigned, "the origin may check it");
+        let doubled = format!("https://edge.example//t//{token}//films//a.mp4?x=1");
+        assert_eq!(stored_under(&doubled, CHECKING).unwrap(), "/films/a.mp4?x=1");
         assert_eq!(stored_under("/t/films/a", CHECKING).unwrap(), "/t/films/a", "a folder");
     }
 
@@ -129,7 +145,10 @@ mod tests {
         assert_eq!(stored("/a?x=%2f&token=t&&CMCD=c&y"), "/a?x=%2f&y");
         assert_eq!(stored("/a?token=t"), "/a");
         assert_eq!(stored_under("/a?token=t&x", PLAIN).unwrap(), "/a?x", "without keys as well");
-        assert_eq!(stored("/films/\u{e9}"), "/films/%C3%A9");
+        for spelled in ["/films/\u{e9}", "//films///e\u{301}", "/films/e%CC%81"] {
+            assert_eq!(stored(spelled), "/films/%C3%A9");
+        }
+        assert_eq!(stored("/films//"), "/films/", "a prefix");
         for other in ["", "a", "/%zz", "/a%00b"] {
             assert_eq!(stored_under(other, CHECKING), None, "{other}");
         }

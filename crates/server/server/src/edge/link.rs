@@ -3,6 +3,7 @@
 use super::cached::{Cached, Live};
 use super::passing::{Passing, Ticket};
 use super::purging::{BegunPurge, PurgeCounts, PurgeFailed, Purging};
+use super::spellings::Spellings;
 use super::table::{Question, Reply, Table, Wanted};
 use super::{NoAnswer, QueueFull};
 use crate::redact;
@@ -51,6 +52,8 @@ pub(crate) struct EdgeLink {
     retries: Mutex<Counts>,
     passing: Passing,
     purging: Purging,
+    /// How the origin spells names.
+    pub(super) spellings: Spellings,
     askers: AtomicU64,
     told: Mutex<Option<Instant>>,
     /// Keeps other servers off the cache for as long as this one runs.
@@ -80,6 +83,7 @@ impl EdgeLink {
             retries: Mutex::default(),
             passing,
             purging: Purging::default(),
+            spellings: Spellings::default(),
             askers: AtomicU64::new(1),
             told: Mutex::default(),
             _lock: lock,
@@ -350,7 +354,9 @@ impl EdgeLink {
         purge: Purge,
         by: &str,
     ) -> Result<BegunPurge<'_>, PurgeFailed> {
+        let scope = purge.scope.clone();
         let (begun, ask) = self.purging.begin(purge, by)?;
+        self.spellings.purge(&scope);
         // After it is listed: so either this or the thread that records the helper's end sees the other.
         if let Some(why) = self.trouble() {
             return Err(PurgeFailed::NoHelper(why));

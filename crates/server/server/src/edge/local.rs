@@ -101,6 +101,21 @@ impl LocalEdge {
         &self.link
     }
 
+    /// How the origin spells the names in `path`, which is composed, if it is known to spell them in another way.
+    pub(crate) fn spelling(&self, path: &[u8]) -> Option<Vec<u8>> {
+        self.link.spellings.find(path)
+    }
+
+    /// The origin has the file at `path` under this `spelling`.
+    pub(crate) fn note_spelling(&self, path: &[u8], spelling: &[u8]) {
+        self.link.spellings.note(path, spelling);
+    }
+
+    /// The origin has no file at `path`, however it is spelled.
+    pub(crate) fn forget_spelling(&self, path: &[u8]) {
+        self.link.spellings.forget(path);
+    }
+
     /// Whether this worker publishes the figures that all workers share.
     pub(crate) fn publishes(&self) -> bool {
         self.worker == 0

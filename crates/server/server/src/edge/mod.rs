@@ -19,6 +19,7 @@ mod local;
 mod passing;
 mod purging;
 mod response_space;
+mod spellings;
 mod start;
 mod table;
 

@@ -232,9 +232,9 @@ async fn prepare(
     match &worker.libraries.edge {
         Some(edge) => {
             let viewer = Viewer::new(client, channel);
-            let path_bytes = path.as_bytes();
-            let asked = Asked { worker, edge, request, path: path_bytes, viewer, body, growing };
-            other_spelling::answer(asked, path).await
+            let spelling = None;
+            let asked = Asked { worker, edge, request, path, spelling, viewer, body, growing };
+            other_spelling::answer(asked).await
         }
         None => plan_file(worker, library, request, path, opened).await,
     }

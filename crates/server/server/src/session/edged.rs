@@ -7,7 +7,9 @@ use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, PassedBody, Viewer, ke
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
-use fullbore_http::{Context, Entity, Field, Method, Part, Refusal, Relayed, Request, Response};
+use fullbore_http::{
+    Context, Entity, Field, LibraryPath, Method, Part, Refusal, Relayed, Request, Response,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -20,8 +22,10 @@ pub(super) struct Asked<'a> {
     pub(super) worker: &'a Worker,
     pub(super) edge: &'a LocalEdge,
     pub(super) request: &'a Request,
-    /// The decoded path.
-    pub(super) path: &'a [u8],
+    /// The path, for which rules and figures count.
+    pub(super) path: &'a LibraryPath,
+    /// The path as the origin is asked for it, if that is spelled in another way. One word, because each session holds this several times.
+    pub(super) spelling: Option<&'a Vec<u8>>,
     pub(super) viewer: Viewer<'a>,
     /// The request's body.
     pub(super) body: &'a [u8],
@@ -32,8 +36,10 @@ pub(super) struct Asked<'a> {
 /// The response to a request. It is returned once the first byte of its body is there. So a failure before that is reported as a status,
 /// and not by a response that breaks off.
 pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
-    let Asked { worker, edge, request, path, viewer, body, .. } = asked;
-    let key = key_of(path, request.query(), worker.libraries.key_rules());
+    let Asked { worker, edge, request, path, spelling, viewer, body, .. } = asked;
+    let path = path.as_bytes();
+    let key =
+        key_of(spelling.map_or(path, Vec::as_slice), request.query(), worker.libraries.key_rules());
     if let Err(reject) = check_length(request, &key, body) {
         return (refused_as(worker, reject.as_str(), reject.into(), request), None);
     }
@@ -82,7 +88,7 @@ async fn find(
     let Asked { worker, edge, request, path, viewer, .. } = asked;
     let wanted = (first_byte(request), forwarded);
     let (file, cached, lookup) = edge.open(key, wanted, viewer).await?;
-    let response = respond(worker, request, (&file, path), &cached);
+    let response = respond(worker, request, (&file, path.as_bytes()), &cached);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
         _ => None,
@@ -118,7 +124,7 @@ async fn pass(
         age_seconds: passed.age_ms.map(|age| age / 1000),
     };
     let plan = |context: &Context<'_>| fullbore_http::relay(request, &relayed, context);
-    let response = worker.with_path_context(path, plan);
+    let response = worker.with_path_context(path.as_bytes(), plan);
     // The response to a condition has another status, and no body.
     let has_body = request.method != Method::Head && response.status == passed.status;
     if let Some(body) = growing_body.filter(|_| has_body) {

@@ -41,6 +41,12 @@ fn a_file_is_found_by_either_form_of_its_name() {
     let mixed = write(library.path(), &format!("{c}/{d}/{d}.mp4"), 3);
     // In neither form: the sign for angstrom.
     let odd = write(library.path(), "\u{212b}.mp4", 4);
+    // These become ASCII when they are composed: the sign for kelvin, Greek's question mark, its varia.
+    let ascii: Vec<_> = ["\u{212a}", "\u{37e}", "\u{1fef}"].into_iter().zip(5..).collect();
+    let ascii = ascii.into_iter().map(|(name, seed)| {
+        (escape::percent::encode(name), write(library.path(), &format!("{name}.mp4"), seed))
+    });
+    let ascii: Vec<_> = ascii.collect();
     let served = Served::start(library.path(), Protocol::Plain, |_| {});
     // Twice: the second time from the open files.
     for _ in 0..2 {
@@ -54,6 +60,9 @@ fn a_file_is_found_by_either_form_of_its_name() {
             assert_is(&served, &format!("/{one}/%FF.mp4"), None);
         }
         assert_is(&served, "/%E2%84%AB.mp4", Some(&odd));
+        for (name, content) in &ascii {
+            assert_is(&served, &format!("/{name}.mp4"), Some(content));
+        }
         assert_is(&served, "/e/linux.mp4", None);
     }
     served.stop();
