@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::conditional::{Verdict, evaluate, if_range_holds, last_modified};
 use crate::range::{Selection, select};
 use crate::response::{Head, write_content_range};
-use crate::{Context, Field, Method, Part, Refusal, Request, Response, options, refuse};
+use crate::{Context, Field, Form, Method, Part, Refusal, Request, Response, options, refuse};
 
 /// A file's properties, from its open descriptor.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Entity<'a> {
     pub date_is_strong: bool,
     /// Entity tag with its quotes, for example from [`crate::file_etag`].
     pub etag: &'a str,
+    /// The form of the file that this is. Each form has a size and a tag of its own (RFC 9110 section 8.8.3.3), and all have one date.
+    pub form: Form,
     /// Media type, for example from [`crate::content_type`]; visible ASCII.
     pub content_type: &'a str,
     /// How long a cache has had it (RFC 9111 section 5.1); none if it is not a cache's copy.
@@ -50,6 +52,8 @@ pub fn respond(request: &Request, entity: &Entity<'_>, context: &Context<'_>) ->
             }
             Selection::Ranges(ranges) => match <[Range<u64>; 1]>::try_from(ranges) {
                 Ok([range]) => single(request, range, entity, context),
+                // `Content-Encoding` would describe the multipart body, which is not compressed. A server may ignore Range.
+                Err(_) if entity.form.coding().is_some() => whole(request, entity, context),
                 Err(ranges) => multiple(request, &ranges, entity, context),
             },
         },
@@ -133,6 +137,7 @@ fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -
     let mut head = Head::new(304, Some(request), false, context);
     head.field("ETag", entity.etag.as_bytes());
     head.field("Cache-Control", context.cache_control.as_bytes());
+    vary(&mut head, entity);
     age(&mut head, entity);
     head.cors(context.cors);
     head.lines(context.fields);
@@ -148,11 +153,22 @@ fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Co
         head.field("Last-Modified", date.as_bytes());
     }
     head.field("Cache-Control", context.cache_control.as_bytes());
+    vary(&mut head, entity);
+    if let Some(coding) = entity.form.coding() {
+        head.field("Content-Encoding", coding.name().as_bytes());
+    }
     age(&mut head, entity);
     head.field("X-Content-Type-Options", b"nosniff");
     head.cors(context.cors);
     head.lines(context.fields);
     head
+}
+
+/// Tells caches that other requests may get another form (RFC 9110 section 12.5.5).
+fn vary(head: &mut Head, entity: &Entity<'_>) {
+    if entity.form != Form::Only {
+        head.field("Vary", b"Accept-Encoding");
+    }
 }
 
 fn age(head: &mut Head, entity: &Entity<'_>) {

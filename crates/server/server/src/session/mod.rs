@@ -5,6 +5,7 @@
 
 mod answer;
 mod edged;
+mod forms;
 #[cfg(test)]
 mod memory_tests;
 mod moving;
