@@ -18,6 +18,7 @@
 //! Read first: `request.rs`, then `plan.rs`. RFC 9110 is HTTP's semantics, RFC 9112 the HTTP/1.1 wire format.
 
 mod body;
+mod coding;
 mod conditional;
 mod date;
 mod error;
@@ -39,6 +40,7 @@ mod target;
 mod version;
 
 pub use body::{BodyDrain, BodyFraming, BodyProgress};
+pub use coding::{Coding, Form, is_compressible, preferred_codings};
 pub use conditional::file_etag;
 pub use date::HttpDate;
 pub use error::{Refusal, Reject};

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use crate::conditional::{Validators, Verdict, evaluate};
 use crate::response::Head;
-use crate::{Context, Field, Part, Refusal, Request, Response, refuse};
+use crate::{Coding, Context, Part, Refusal, Request, Response, preferred_codings, refuse};
 
 /// A representation in memory.
 #[derive(Clone, Debug)]
@@ -29,11 +29,14 @@ pub struct PageBody<'a> {
 }
 
 impl PageBody<'_> {
-    /// The smallest form that the client accepts: the coding's name and the bytes. None: the unencoded body.
+    /// The form that the client prefers: the coding's name and the bytes. None: the unencoded body.
     fn encoded_for(&self, request: &Request) -> Option<(&'static str, &'static [u8])> {
-        let forms = [("br", self.brotli), ("gzip", self.gzip)];
-        forms.into_iter().find_map(|(coding, bytes)| {
-            Some((coding, bytes?)).filter(|_| accepts(request, coding.as_bytes()))
+        preferred_codings(request).find_map(|coding| {
+            let bytes = match coding {
+                Coding::Brotli => self.brotli,
+                Coding::Gzip => self.gzip,
+            };
+            Some((coding.name(), bytes?))
         })
     }
 }
@@ -114,22 +117,6 @@ fn head(
     head
 }
 
-/// Returns true if the request accepts `coding` by name (RFC 9110 section 12.5.3). `*` is not enough: a client that wants this coding names it.
-fn accepts(request: &Request, coding: &[u8]) -> bool {
-    let Some(value) = request.field(Field::AcceptEncoding) else { return false };
-    value.split(|byte| *byte == b',').any(|item| {
-        let mut parts = item.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let is_it = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
-        is_it && !parts.any(is_zero_weight)
-    })
-}
-
-/// `q=0`, `q=0.` to `q=0.000`: not acceptable (RFC 9110 section 12.4.2).
-fn is_zero_weight(parameter: &[u8]) -> bool {
-    let [b'q' | b'Q', b'=', b'0', rest @ ..] = parameter else { return false };
-    rest.iter().all(|byte| matches!(byte, b'.' | b'0'))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,7 +164,7 @@ mod tests {
 
     #[test]
     fn who_takes_brotli_gets_it_under_a_tag_of_its_own() {
-        for accepted in ["br", "gzip, BR", "gzip;q=0.5 , br ; q=0.1", "br;q=1.000"] {
+        for accepted in ["br", "gzip, BR", "gzip;q=0.1 , br ; q=0.5", "br;q=1.000"] {
             let response =
                 answer(&format!("GET / HTTP/1.1\r\nAccept-Encoding: {accepted}\r\n"), page());
             assert_eq!(response.body, [Part::Static(b"short")], "{accepted}");
@@ -211,7 +198,7 @@ mod tests {
 
     #[test]
     fn who_takes_gzip_and_no_brotli_gets_that() {
-        for accepted in ["gzip", "br;q=0, gzip", "deflate, GZIP;q=0.5"] {
+        for accepted in ["gzip", "br;q=0, gzip", "deflate, GZIP;q=0.5", "gzip;q=0.5 , br ; q=0.1"] {
             let response =
                 answer(&format!("GET / HTTP/1.1\r\nAccept-Encoding: {accepted}\r\n"), page());
             assert_eq!(response.body, [Part::Static(b"shorter")], "{accepted}");

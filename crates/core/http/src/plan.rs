@@ -7,7 +7,9 @@ use crate::field_lines::is_of_cors;
 use crate::range::{Selection, select};
 use crate::relay;
 use crate::response::{Head, write_content_range};
-use crate::{Context, Cors, Field, Method, Part, Refusal, Request, Response, options, refuse};
+use crate::{
+    Context, Cors, Field, Form, Method, Part, Refusal, Request, Response, options, refuse,
+};
 
 /// A file's properties, from its open descriptor.
 #[derive(Clone, Debug)]
@@ -21,6 +23,8 @@ pub struct Entity<'a> {
     pub date_is_strong: bool,
     /// Entity tag with its quotes, for example from [`crate::file_etag`].
     pub etag: &'a str,
+    /// The form of the file that this is. Each form has a size and a tag of its own (RFC 9110 section 8.8.3.3), and all have one date.
+    pub form: Form,
     /// Media type, for example from [`crate::content_type`]; visible ASCII.
     pub content_type: &'a str,
     /// How long a cache has had it (RFC 9111 section 5.1); none if it is not a cache's copy.
@@ -54,6 +58,8 @@ pub fn respond(request: &Request, entity: &Entity<'_>, context: &Context<'_>) ->
             }
             Selection::Ranges(ranges) => match <[Range<u64>; 1]>::try_from(ranges) {
                 Ok([range]) => single(request, range, entity, context),
+                // `Content-Encoding` would describe the multipart body, which is not compressed. A server may ignore Range.
+                Err(_) if entity.form.coding().is_some() => whole(request, entity, context),
                 Err(ranges) => multiple(request, &ranges, entity, context),
             },
         },
@@ -142,6 +148,7 @@ fn not_modified(request: &Request, entity: &Entity<'_>, context: &Context<'_>) -
     let mut head = Head::new(304, Some(request), false, context);
     head.field("ETag", entity.etag.as_bytes());
     cache_control(&mut head, context);
+    vary(&mut head, entity);
     age(&mut head, entity);
     head.cors(context.cors);
     head.lines(context.fields);
@@ -158,6 +165,10 @@ fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Co
         head.field("Last-Modified", date.as_bytes());
     }
     cache_control(&mut head, context);
+    vary(&mut head, entity);
+    if let Some(coding) = entity.form.coding() {
+        head.field("Content-Encoding", coding.name().as_bytes());
+    }
     age(&mut head, entity);
     head.field("X-Content-Type-Options", b"nosniff");
     head.cors(context.cors);
@@ -169,6 +180,13 @@ fn entity_head(status: u16, request: &Request, entity: &Entity<'_>, context: &Co
 fn cache_control(head: &mut Head, context: &Context<'_>) {
     if !context.cache_control.is_empty() {
         head.field("Cache-Control", context.cache_control.as_bytes());
+    }
+}
+
+/// Tells caches that other requests may get another form (RFC 9110 section 12.5.5).
+fn vary(head: &mut Head, entity: &Entity<'_>) {
+    if entity.form != Form::Only {
+        head.field("Vary", b"Accept-Encoding");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tables of answers; `tests/ranges.rs` compares bodies with a reference model.
 
 use super::*;
-use crate::{Cors, FieldLines, HttpDate, Parse, RequestLimits, parse};
+use crate::{Coding, Cors, FieldLines, HttpDate, Parse, RequestLimits, parse};
 
 const MODIFIED: u64 = 784_111_777;
 
@@ -12,6 +12,7 @@ struct Case {
     closing: bool,
     fields: FieldLines,
     size_bytes: u64,
+    form: Form,
 }
 
 impl Default for Case {
@@ -24,6 +25,7 @@ impl Default for Case {
             closing: false,
             fields: FieldLines::default(),
             size_bytes: 1000,
+            form: Form::Only,
         }
     }
 }
@@ -39,6 +41,7 @@ impl Case {
             modified_unix_seconds: Some(MODIFIED),
             date_is_strong: true,
             etag: "\"v1\"",
+            form: self.form,
             content_type: "video/mp4",
             age_seconds: None,
             fields: &[],
@@ -225,4 +228,43 @@ fn further_lines_are_in_every_answer_about_the_file_and_in_no_other() {
     }
     let preflight = case.answer("OPTIONS /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!((preflight.status, has(&preflight)), (204, false));
+}
+
+#[test]
+fn every_answer_about_a_file_with_forms_varies() {
+    for (form, coded) in [(Form::Plain, false), (Form::Coded(Coding::Gzip), true)] {
+        let case = Case { form, ..Case::default() };
+        for (lines, status, has_body) in [
+            ("", 200, true),
+            ("Range: bytes=0-1\r\n", 206, true),
+            ("If-None-Match: *\r\n", 304, false),
+        ] {
+            let answer = case.get(lines);
+            let is_coded = head(&answer).contains("\r\nContent-Encoding: gzip\r\n");
+            assert_eq!((answer.status, is_coded), (status, coded && has_body), "{lines}");
+            assert!(head(&answer).contains("\r\nVary: Accept-Encoding\r\n"), "{lines}");
+            assert!(!head(&Case::default().get(lines)).contains("Vary"), "{lines}");
+        }
+        let answer = case.answer("HEAD /a.mp4 HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(head(&answer), head(&case.get("")));
+    }
+}
+
+#[test]
+fn several_ranges_of_a_coded_form_get_it_whole() {
+    let case = Case { form: Form::Coded(Coding::Brotli), ..Case::default() };
+    let answer = case.get("Range: bytes=0-0,-1\r\n");
+    assert_eq!((answer.status, answer.body), (200, vec![Part::Range(0..1000)]));
+    assert_eq!(Case { form: Form::Plain, ..case }.get("Range: bytes=0-0,-1\r\n").status, 206);
+}
+
+/// All forms have the date of their file, so a client could continue one form with bytes of another.
+#[test]
+fn a_date_does_not_continue_a_file_with_forms() {
+    let lines = "Range: bytes=0-1\r\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
+    for (form, status) in
+        [(Form::Only, 206), (Form::Plain, 200), (Form::Coded(Coding::Brotli), 200)]
+    {
+        assert_eq!(Case { form, ..Case::default() }.get(lines).status, status, "{form:?}");
+    }
 }

@@ -10,8 +10,8 @@ use crate::plan::part_head;
 use crate::range::{Selection, select};
 use crate::response::Head;
 use crate::{
-    Context, Cors, Entity, Field, HttpDate, Method, Part, Refusal, Request, Response, Version,
-    refuse,
+    Context, Cors, Entity, Field, Form, HttpDate, Method, Part, Refusal, Request, Response,
+    Version, refuse,
 };
 
 /// A response of another server. Names and values hold Latin-1: each character is one byte.
@@ -103,6 +103,12 @@ fn relay_file(request: &Request, relayed: &Relayed<'_>, context: &Context<'_>) -
         Selection::Unsatisfiable => {
             refuse(Refusal::RangeNotSatisfiable { size_bytes: size }, request, context)
         }
+        // `Content-Encoding` would describe the multipart body, which is not compressed. A server may ignore Range.
+        Selection::Ranges(ranges)
+            if ranges.len() > 1 && relayed.field("content-encoding").is_some() =>
+        {
+            whole(request, relayed, context)
+        }
         Selection::Ranges(ranges) => parts(request, relayed, (&ranges, size), context),
     }
 }
@@ -154,6 +160,7 @@ fn parts(
         modified_unix_seconds: None,
         date_is_strong: false,
         etag: "",
+        form: Form::Only,
         content_type: relayed.field("content-type").unwrap_or("application/octet-stream"),
         age_seconds: None,
         fields: &[],

@@ -138,6 +138,9 @@ fn ranges_come_from_a_whole_200_and_if_range_needs_a_strong_validator() {
     assert_eq!(part(dated).0, 206, "the date is older than the response by a second and more");
     let (_, response) = answer(200, DATED, "GET", "Range: bytes=0-0,90-91\r\n");
     assert_eq!((response.status, response.body.len()), (206, 5));
+    let coded = [DATED, &[("Content-Encoding", "gzip")]].concat();
+    assert_eq!(answer(200, &coded, "GET", "Range: bytes=0-0,90-91\r\n").1.status, 200);
+    assert_eq!(answer(200, &coded, "GET", "Range: bytes=0-0\r\n").1.status, 206);
     assert_eq!(answer(200, DATED, "HEAD", "Range: bytes=0-1\r\n").1.status, 200);
     assert_eq!(answer(404, DATED, "GET", "Range: bytes=0-1\r\n").1.status, 404);
 }

@@ -27,6 +27,7 @@ mod complete;
 mod copies;
 mod error;
 mod folders;
+mod forms;
 mod known;
 mod list;
 mod name;
@@ -51,6 +52,7 @@ pub use folders::{
     FOLDERS_MAX, FoldersError, Hidden, Holders, NAMES_MAX, check_folders, is_gone, is_held,
     list_held, names, on_one_disk, still_lists,
 };
+pub use forms::{BROTLI, GZIP};
 pub use known::KnownTitles;
 pub use list::{LibraryEntry, Listing, UnreadFolder, find, list};
 pub use name::{NameError, TitleName, TitlePath};

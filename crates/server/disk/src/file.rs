@@ -1,6 +1,7 @@
 //! One open file of the library, with the checks that tell whether it has changed.
 
 use crate::error::{OpenError, ReadError};
+use crate::forms::Lacking;
 use crate::heat::mix;
 use crate::hold::Hold;
 use crate::seen;
@@ -40,6 +41,8 @@ pub struct File {
     bank: OnceCell<usize>,
     /// A number that the server attaches to the file; looked up at its first response.
     note: OnceCell<u16>,
+    /// Its compressed forms that are not there.
+    lacking: Lacking,
     hold: Hold,
     /// Reports which parts have arrived, if the file is still being fetched.
     sparse: Option<SparseFile>,
@@ -107,6 +110,7 @@ impl File {
             view: OnceCell::new(),
             bank: OnceCell::new(),
             note: OnceCell::new(),
+            lacking: Lacking::default(),
             hold,
             sparse: None,
             rotates: false,
@@ -157,6 +161,11 @@ impl File {
     /// The number that the server attaches to the file. `first` is called once.
     pub fn note(&self, first: impl FnOnce() -> u16) -> u16 {
         *self.note.get_or_init(first)
+    }
+
+    /// The forms that it was found to lack.
+    pub(crate) fn lacking(&self) -> &Lacking {
+        &self.lacking
     }
 
     /// The descriptor for reads through the page cache.

@@ -15,6 +15,7 @@
 pub mod error;
 pub mod file;
 pub mod files;
+mod forms;
 pub mod heat;
 mod hold;
 pub mod hot;

@@ -2,7 +2,7 @@
 
 use super::edged::Asked;
 use super::growing::GrowingResponse;
-use super::{Session, Suited, other_spelling, purging};
+use super::{Session, Suited, forms, other_spelling, purging};
 use crate::access_log::LogEntry;
 use crate::edge::Viewer;
 use crate::libraries::Library;
@@ -13,8 +13,8 @@ use delivery::in_memory::Held;
 use delivery::{Channel, End, Outgoing};
 use disk::{File, OpenError, ReadError};
 use fullbore_http::{
-    BodyFraming, Entity, Field, LibraryPath, Part, Refusal, RefusedRequest, Request, Resource,
-    Response,
+    BodyFraming, Entity, Field, Form, LibraryPath, Part, Refusal, RefusedRequest, Request,
+    Resource, Response,
 };
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -267,8 +267,9 @@ async fn plan_file(
     };
     match opened {
         Ok(file) => {
-            let response = respond(worker, request, path.as_bytes(), &file);
-            let path = library.named(file.spelling().unwrap_or(path.as_bytes()));
+            let asked = Rc::clone(&file);
+            let (response, file) = respond(worker, library, request, path.as_bytes(), file).await;
+            let path = library.named(asked.spelling().unwrap_or(path.as_bytes()));
             note_experience(worker, request, &path, response.status);
             (response, Some(file))
         }
@@ -320,7 +321,10 @@ async fn front(
         may_have(worker, request, client).is_none_or(|mut may_have| may_have(page::FRONT));
     if is_allowed {
         match library.files.open(page::FRONT).await {
-            Ok(file) => return (respond(worker, request, page::FRONT, &file), Some(file)),
+            Ok(file) => {
+                let (response, file) = respond(worker, library, request, page::FRONT, file).await;
+                return (response, Some(file));
+            }
             Err(OpenError::Io(_)) => {
                 library.note_failure(library.files.folder_of(page::FRONT), Some(page::FRONT));
             }
@@ -351,8 +355,35 @@ fn admit<'r>(
     gate.admit(request, client, since_1970().as_secs(), verified)
 }
 
-fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Response {
-    let stamp = file.stamp();
+/// The response with `file`, which was opened at `path`, and the file that its body is from: a text file may have other forms.
+async fn respond(
+    worker: &Worker,
+    library: &Library,
+    request: &Request,
+    path: &[u8],
+    file: Rc<File>,
+) -> (Response, Rc<File>) {
+    let content_type = fullbore_http::content_type(path);
+    if !fullbore_http::is_compressible(content_type) {
+        let response = plan(worker, request, (path, &file), (&file, Form::Only), content_type);
+        return (response, file);
+    }
+    // Boxed, so that films don't pay for it.
+    let named = file.spelling().unwrap_or(path);
+    let (sent, form) = Box::pin(forms::choose(library, request, named, &file)).await;
+    let response = plan(worker, request, (path, &file), (&sent, form), content_type);
+    (response, sent)
+}
+
+/// The response to a request for the file at a path, whose header rule applies, with one of its forms.
+fn plan(
+    worker: &Worker,
+    request: &Request,
+    (path, file): (&[u8], &File),
+    (sent, form): (&File, Form),
+    content_type: &str,
+) -> Response {
+    let stamp = sent.stamp();
     let modified = unix_time(stamp.modified_seconds, stamp.modified_nanoseconds);
     let changed = unix_time(stamp.changed_seconds, stamp.changed_nanoseconds);
     let etag =
@@ -362,7 +393,8 @@ fn respond(worker: &Worker, request: &Request, path: &[u8], file: &File) -> Resp
         modified_unix_seconds: Some(modified.as_secs()),
         date_is_strong: changed.as_secs() <= modified.as_secs(),
         etag: &etag,
-        content_type: fullbore_http::content_type(path),
+        form,
+        content_type,
         age_seconds: None,
         fields: &[],
     };

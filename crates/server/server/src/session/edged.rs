@@ -8,7 +8,7 @@ use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
 use fullbore_http::{
-    Context, Entity, Field, LibraryPath, Method, Part, Refusal, Relayed, Request, Response,
+    Context, Entity, Field, Form, LibraryPath, Method, Part, Refusal, Relayed, Request, Response,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -146,6 +146,8 @@ fn respond(
         modified_unix_seconds: described.modified,
         date_is_strong: described.is_date_strong,
         etag: &described.etag,
+        // The edge asks for files as they are, and has no other form of them.
+        form: Form::Only,
         content_type: described
             .content_type
             .as_deref()

@@ -5,6 +5,7 @@
 
 mod answer;
 mod edged;
+mod forms;
 mod forwarding;
 mod growing;
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod dashboard;
 mod entrance;
 mod faults;
 mod folders;
+mod forms;
 mod headers;
 mod hot_set;
 mod large_pages;
