@@ -170,8 +170,7 @@ impl EdgeLink {
                 self.count_failure(why, &said);
             }
             EdgeTold::NoObject { path, for_ms } => {
-                let lasts = Duration::from_millis(for_ms);
-                self.table().refuse(&path, Trouble::Uncacheable, lasts);
+                self.table().no_object(&path, Duration::from_millis(for_ms));
             }
             EdgeTold::Invalid { path, object } => self.table().invalidate(&path, object),
             EdgeTold::Stale { object } => {
@@ -205,7 +204,11 @@ impl EdgeLink {
             | EdgeTold::NoObject { path, .. } => {
                 self.table().spoil(&path);
             }
-            EdgeTold::Passed { ticket, .. } => self.passing.refuse(ticket, Trouble::Wrong),
+            EdgeTold::Passed { ticket, .. } => {
+                // Its viewer gets nothing of it.
+                self.ask(EdgeAsk::Left { ticket });
+                self.passing.refuse(ticket, Trouble::Wrong);
+            }
             _ => {}
         }
     }
@@ -514,6 +517,11 @@ impl Waiting<'_> {
     /// Whether it has been sent to the helper.
     pub(super) fn is_under_way(&self) -> bool {
         self.question.is_under_way()
+    }
+
+    /// Whether the question is this viewer's, and not one that it shares.
+    pub(super) fn is_by(&self, asker: u64) -> bool {
+        self.question.is_by(asker)
     }
 }
 
