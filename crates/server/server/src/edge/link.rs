@@ -222,8 +222,11 @@ impl EdgeLink {
             }
             None => {
                 // Its viewer's connection ends.
-                let said = "a response without a length is too long for the space that other viewers' responses leave; raise --cache-gib";
-                self.count_failure(Trouble::Full, said);
+                let said = format!(
+                    "{}: a response without a Content-Length has filled the space for responses that are not cached; raise --cache-gib",
+                    live.path()
+                );
+                self.count_failure(Trouble::Full, &said);
             }
         }
     }

@@ -243,6 +243,7 @@ fn the_helper_is_told_that_a_response_which_cannot_be_used_needs_no_rest() {
         age_ms: None,
         is_complete: false,
         is_hit: false,
+        is_stored: false,
         failure: None,
     };
     let number = ticket.number;
@@ -287,6 +288,7 @@ fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
     let body = answer.unwrap().ok().unwrap().body.unwrap();
     let live = &body.live;
     assert_eq!((live.grown(), live.cut_off()), ((0, false), None));
+    assert_eq!(live.path(), "/live", "the operator learns which one is too long");
     let send = |told: EdgeTold| packets::send(&helper, &told, None).unwrap();
     send(EdgeTold::Grown { object, bytes: 7, is_whole: false });
     until("it to grow", || live.grown() == (7, false));
