@@ -137,6 +137,21 @@ fn a_configuration_on_standard_input_is_read_as_such_beside_credentials() {
 }
 
 #[test]
+fn a_password_or_a_cookie_makes_no_difference_because_a_bucket_gets_neither() {
+    let (bucket, cache) = (Bucket::start(), tempdir().unwrap());
+    let film = bucket.put("film.mp4", 3 * MIB, 1);
+    let server = bucket.edge(cache.path());
+    let personal = "Authorization: Basic YQ==\r\nCookie: id=1\r\n";
+    let fetch = |lines: &str| Plain::connect(server.address).fetch_with("/film.mp4", lines);
+    assert!(fetch(personal).body == film, "cold");
+    bucket.server.be_deaf(true);
+    let part = fetch(&format!("{personal}Range: bytes=2000000-2000009\r\n"));
+    assert_eq!((part.status, &part.body[..]), (206, &film[2_000_000..2_000_010]), "from the cache");
+    assert!(fetch("").body == film, "for others as well");
+    assert_eq!(server.counter("edge_lookups_total{result=\"passed\"}"), 0);
+}
+
+#[test]
 fn what_publish_has_put_there_plays() {
     let (bucket, library, cache) = (Bucket::start(), tempdir().unwrap(), tempdir().unwrap());
     let film = bytes(3 * MIB, 1);

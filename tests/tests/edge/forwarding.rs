@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use tempfile::tempdir;
 
 /// Header fields by which a viewer could have the origin make a response for everyone that is about another host, URL, method or client.
-const OF_PROXIES: [&str; 16] = [
+const OF_PROXIES: [&str; 20] = [
     "Forwarded",
     "X-Forwarded-For",
     "X-Forwarded-Host",
@@ -25,6 +25,10 @@ const OF_PROXIES: [&str; 16] = [
     "CF-Connecting-IP",
     "Proxy",
     "X-Sendfile-Type",
+    "X-Originating-IP",
+    "X-Remote-Addr",
+    "X-Envoy-Original-Path",
+    "X-Client-Cert",
 ];
 
 #[test]
@@ -95,6 +99,21 @@ fn redirects_to_the_origin_lead_to_the_edge() {
     origin.behave(Manner::Good);
     let film = origin.put("/films/b", 1, 1000, "");
     assert!(viewer.fetch("/b").body == *film, "where the redirects lead");
+}
+
+#[test]
+fn a_films_own_address_is_that_at_the_edge_also_after_a_confirmation() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server =
+        launch_at(&format!("{}/films", origin.url()), cache.path()).arguments("--tls off").start();
+    let mut viewer = Plain::connect(server.address);
+    let lines = "Cache-Control: max-age=0\r\nContent-Location: /films/a?v=1\r\n";
+    let film = origin.put("/films/a", 1, 1000, lines);
+    for _ in 0..3 {
+        let answer = viewer.fetch("/a");
+        assert!(answer.body == *film, "{}", answer.head);
+        assert!(answer.head.contains("Content-Location: /a?v=1\r\n"), "{}", answer.head);
+    }
 }
 
 #[test]

@@ -113,6 +113,7 @@ fn a_range_for_a_viewer_whom_the_origin_knows_costs_the_origin_that_range() {
     let config = format!("{PATIENT}cookies = true\n");
     let server = launch(&origin, cache.path()).config(&config).arguments("--tls off").start();
     let film = origin.put("/film", 1, 8 * MIB, "Cache-Control: max-age=3600\r\n");
+    let long = origin.put("/long", 2, 20 * MIB, "Cache-Control: max-age=3600\r\n");
     let mut viewer = Plain::connect(server.address);
     for personal in ["Authorization: Basic YQ==\r\n", "Cookie: id=1\r\n"] {
         let lines = format!("{personal}Range: bytes=5000000-5000009\r\nIf-Range: \"v1\"\r\n");
@@ -130,6 +131,11 @@ fn a_range_for_a_viewer_whom_the_origin_knows_costs_the_origin_that_range() {
         let refused = viewer.fetch_with("/film", &beyond);
         assert_eq!(refused.status, 416, "{}", refused.head);
         assert!(refused.head.contains("Content-Range: bytes */8388608\r\n"), "{}", refused.head);
+        let open = viewer.fetch_with("/long", &format!("{personal}Range: bytes=5-\r\n"));
+        assert!(open.status == 206 && open.body == long[5..5 + 8 * MIB], "{}", open.head);
+        assert!(open.head.contains("Content-Range: bytes 5-8388612/20971520\r\n"), "{}", open.head);
+        let seen = origin.seen().pop().unwrap();
+        assert_eq!(seen.range, Some((5, 8_388_612)), "it would have sent the rest: {}", seen.head);
         // A condition is about all of it, and is evaluated here.
         let condition = format!("{personal}Range: bytes=0-9\r\nIf-None-Match: \"v1\"\r\n");
         assert_eq!(viewer.fetch_with("/film", &condition).status, 304);

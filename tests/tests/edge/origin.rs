@@ -290,6 +290,11 @@ impl Origin {
             while self.withholds(&seen.path) {
                 std::thread::sleep(Duration::from_millis(5));
             }
+            // Which requests it refuses is decided when it answers.
+            let manner = match self.state().manner.clone() {
+                Some(now @ (Manner::Refuses(_) | Manner::Requires(_))) => now,
+                _ => manner,
+            };
             let object = match manner {
                 Manner::Counted => object.map(|object| object.counted(number)),
                 Manner::VariesByOrigin if field(&seen.head, "origin").is_some() => {

@@ -52,6 +52,61 @@ fn a_refusal_of_one_viewer_is_not_remembered_for_others() {
 }
 
 #[test]
+fn who_shares_the_question_of_a_refused_viewer_asks_again() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "--workers 1");
+    let film = origin.put("/film", 1, 3 * MIB, LASTING);
+    origin.behave(Manner::Withholds("/film"));
+    let mut refused = Plain::connect(server.address);
+    refused.ask_with("/film", "User-Agent: sqlmap\r\n");
+    until("the origin to be asked", || origin.count("/film") == 1);
+    let mut others: Vec<_> = (0..5).map(|_| Plain::connect(server.address)).collect();
+    others.iter_mut().for_each(|viewer| viewer.ask("/film"));
+    // The worker has their requests once it has answered a later one.
+    assert_eq!(Plain::connect(server.address).fetch("/healthz").status, 200);
+    origin.behave(Manner::Refuses("user-agent: sqlmap"));
+    assert_eq!(refused.answer().status, 403);
+    for mut viewer in others {
+        let answer = viewer.answer();
+        assert!(answer.status == 200 && answer.body == *film, "{}", answer.head);
+    }
+    // One question was refused, one found the film, and its other blocks were fetched once.
+    let asked = origin.seen();
+    let first = asked.iter().filter(|seen| seen.range == Some((0, MIB as u64 - 1))).count();
+    assert!(first == 2 && asked.iter().all(|seen| seen.range.is_some()), "{asked:?}");
+}
+
+#[test]
+fn a_refusal_of_one_viewer_leaves_a_stored_page_to_be_confirmed() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let page = put_page(&origin, "/page", 1, "Cache-Control: max-age=0\r\n");
+    let fetch = |line: &str| Plain::connect(server.address).fetch_with("/page", line);
+    assert!(fetch("").body == *page);
+    origin.behave(Manner::Refuses("user-agent: sqlmap"));
+    assert_eq!(fetch("User-Agent: sqlmap\r\n").status, 403);
+    origin.behave(Manner::Gone);
+    assert_eq!(fetch("").status, 502, "the origin's last word on it is a refusal");
+    origin.behave(Manner::Good);
+    assert!(fetch("").body == *page);
+    let last = origin.seen().pop().unwrap().head;
+    assert!(last.contains("if-none-match: "), "all of it was fetched again: {last}");
+    origin.behave(Manner::Gone);
+    assert!(fetch("").body == *page, "it is as good as before");
+}
+
+#[test]
+fn a_confirmation_that_nobody_asked_for_is_no_answer() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    origin.behave(Manner::Status(304, "ETag: \"v1\"\r\n".into()));
+    for line in ["", "Authorization: Basic YQ==\r\n"] {
+        let answer = Plain::connect(server.address).fetch_with("/page", line);
+        assert_eq!(answer.status, 502, "{line}: {}", answer.head);
+    }
+}
+
+#[test]
 fn a_film_is_one_for_browsers_too() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");

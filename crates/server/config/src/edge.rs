@@ -107,7 +107,8 @@ impl EdgeConfig {
         if self.has_bucket() && !self.methods.is_empty() {
             return Err(ConfigError::EdgeMethodsOfBucket);
         }
-        if self.has_bucket() && (self.forwarded_for || self.public_url.is_some()) {
+        let sends_more = self.cookies || self.forwarded_for || self.public_url.is_some();
+        if self.has_bucket() && sends_more {
             return Err(ConfigError::EdgeForwardedToBucket);
         }
         match (&self.origin, &self.cache) {
@@ -147,5 +148,28 @@ mod tests {
         }
         let refused = check("https://edge.example", "s3://films");
         assert!(matches!(refused, Err(ConfigError::EdgeForwardedToBucket)));
+    }
+
+    #[test]
+    fn viewers_cookies_and_addresses_are_not_for_buckets() {
+        let check = |origin: &str, change: &dyn Fn(&mut EdgeConfig)| {
+            let mut edge = EdgeConfig {
+                origin: Some(origin.into()),
+                cache: Some("/cache".into()),
+                ..EdgeConfig::default()
+            };
+            change(&mut edge);
+            edge.check(Route::Auto)
+        };
+        let changes: [&dyn Fn(&mut EdgeConfig); 2] =
+            [&|edge: &mut EdgeConfig| edge.cookies = true, &|edge: &mut EdgeConfig| {
+                edge.forwarded_for = true
+            }];
+        for change in changes {
+            assert!(check("http://origin", change).is_ok());
+            let refused = check("s3://films", change);
+            assert!(matches!(refused, Err(ConfigError::EdgeForwardedToBucket)));
+        }
+        assert!(check("s3://films", &|_| {}).is_ok());
     }
 }

@@ -137,7 +137,7 @@ pub enum ConfigError {
     EdgePublicUrl(String),
     /// Headers for an origin that gets none.
     #[error(
-        "edge.forwarded_for and edge.public_url work only with web servers, and this origin is a bucket: remove these settings"
+        "edge.cookies, edge.forwarded_for and edge.public_url work only with web servers, and this origin is a bucket: remove these settings"
     )]
     EdgeForwardedToBucket,
     /// A caching edge without a cache folder.

@@ -242,7 +242,10 @@ impl Origin {
 
     /// The path of a URL that a response to a request for `path` names, if it is one of this origin's.
     pub(crate) fn path_of(&self, path: &str, named: &str) -> Option<String> {
-        let url = self.address.of(path)?.join(named).ok()?;
+        // Some programs write names in UTF-8 without encoding them. Fields are read as Latin-1.
+        let bytes: Option<Vec<u8>> = named.chars().map(|one| u8::try_from(one).ok()).collect();
+        let named = String::from_utf8(bytes?).ok()?;
+        let url = self.address.of(path)?.join(&named).ok()?;
         if url.origin() != self.address.0.origin() {
             return None;
         }
@@ -585,6 +588,9 @@ mod tests {
             ("https://cdn.example/films/c", "https://cdn.example/films/c"),
             // That would lead to another host.
             ("/films//evil.example/c", "/films//evil.example/c"),
+            // UTF-8 that is not encoded, as its bytes are read; and bytes that are no UTF-8.
+            ("/films/caf\u{c3}\u{a9}#caf\u{c3}\u{a9}", "/caf%C3%A9#caf\u{c3}\u{a9}"),
+            ("/films/caf\u{e9}", "/films/caf\u{e9}"),
         ] {
             assert_eq!(localized(&below, named), local, "{named}");
         }

@@ -230,7 +230,7 @@ impl Helper {
                 let answer = self.found(path, *found, Some(known)).await?;
                 return Ok(Some(with_slot(answer, slot)));
             }
-            Ok((Verdict::NotModified(header), _)) => match still(&known, header) {
+            Ok((Verdict::NotModified(header), _)) => match self.still(&known, header) {
                 Ok(former) => {
                     self.retag(&known, former);
                     return Ok(Some(Looked::Object(Answer::of(known))));
@@ -287,12 +287,7 @@ impl Helper {
         slot: Slot,
         (asker, request, asked): (u64, &ForwardedRequest, Epoch),
     ) -> Result<Looked<Answer>, Refused> {
-        let lasts = match answer.status() {
-            // It may be about this viewer's request.
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Duration::ZERO,
-            // What is not stored may be an object a moment later.
-            _ => refused_for(Trouble::NotFound),
-        };
+        let lasts = other_for(answer.status());
         let request = &ForwardedRequest { method: "GET".into(), ..request.clone() };
         let (is_awaited, viewer, fetch, known) = (true, None, None, None);
         let incoming =
@@ -308,13 +303,54 @@ impl Helper {
         }
     }
 
+    /// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4). Returns the former tags if
+    /// they were others.
+    fn still(&self, known: &Stored, mut header: HeaderMap) -> Result<Option<Tags>, Refused> {
+        let before = known.said().terms;
+        let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
+            if !header.contains_key(&name) {
+                if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                    header.insert(name, value);
+                }
+            }
+        };
+        keep(&mut header, ETAG, Some(&before.etag));
+        keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
+        keep(&mut header, EXPIRES, before.fields.first("expires"));
+        // These describe the body of the 304, which has none (RFC 9111 section 3.2).
+        for name in [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE] {
+            header.remove(name);
+        }
+        match terms(&header) {
+            Ok(mut now) if now.etag == before.etag => {
+                self.origin.localize(&known.path, &mut now.fields);
+                let content_type = now.content_type.or(before.content_type);
+                let (modified, is_date_strong) = match now.modified {
+                    Some(_) => (now.modified, now.is_date_strong),
+                    None => (before.modified, before.is_date_strong),
+                };
+                let fields = updated(before.fields, &now.fields);
+                let tags = if now.tags.is_empty() { before.tags } else { now.tags };
+                let now = Terms { content_type, modified, is_date_strong, fields, tags, ..now };
+                // It may have to be saved, and a slow disk must not block requests for other objects.
+                Ok(block_in_place(|| known.renew(now)))
+            }
+            Ok(_) => {
+                let said = format!("{}: the origin said 304 for another version", known.path);
+                Err((Trouble::Wrong, said))
+            }
+            Err((why, said)) => Err((why, format!("{} cannot be kept: {said}", known.path))),
+        }
+    }
+
     /// Handles the beginning of an object from the origin: in most cases a version other than the known one.
     async fn found(
         &self,
         path: &str,
-        found: Found,
+        mut found: Found,
         known: Option<Arc<Stored>>,
     ) -> Result<Answer, Refused> {
+        self.origin.localize(path, &mut found.terms.fields);
         if let Some(known) = known {
             if known.etag == found.terms.etag && known.size == found.size {
                 let former = known.renew(found.terms);
@@ -344,49 +380,21 @@ impl Helper {
     }
 }
 
+/// For how long an answer that is no object counts for other viewers of its path. What is not stored may be an object a moment later. A refusal, a
+/// redirect or an error may be about the request of the viewer who asked, or about where that viewer is.
+fn other_for(status: StatusCode) -> Duration {
+    match status {
+        StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
+            refused_for(Trouble::NotFound)
+        }
+        _ => Duration::ZERO,
+    }
+}
+
 /// An answer with the slot of the request that its body answers, if it has one.
 fn with_slot(answer: Answer, slot: Slot) -> Looked<Answer> {
     let slot = answer.body.is_some().then_some(slot);
     Looked::Object(Answer { slot, ..answer })
-}
-
-/// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4). Returns the former tags if
-/// they were others.
-fn still(known: &Stored, mut header: HeaderMap) -> Result<Option<Tags>, Refused> {
-    let before = known.said().terms;
-    let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
-        if !header.contains_key(&name) {
-            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
-                header.insert(name, value);
-            }
-        }
-    };
-    keep(&mut header, ETAG, Some(&before.etag));
-    keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
-    keep(&mut header, EXPIRES, before.fields.first("expires"));
-    // These describe the body of the 304, which has none (RFC 9111 section 3.2).
-    for name in [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE] {
-        header.remove(name);
-    }
-    match terms(&header) {
-        Ok(now) if now.etag == before.etag => {
-            let content_type = now.content_type.or(before.content_type);
-            let (modified, is_date_strong) = match now.modified {
-                Some(_) => (now.modified, now.is_date_strong),
-                None => (before.modified, before.is_date_strong),
-            };
-            let fields = updated(before.fields, &now.fields);
-            let tags = if now.tags.is_empty() { before.tags } else { now.tags };
-            let now = Terms { content_type, modified, is_date_strong, fields, tags, ..now };
-            // It may have to be saved, and a slow disk must not block requests for other objects.
-            Ok(block_in_place(|| known.renew(now)))
-        }
-        Ok(_) => {
-            let said = format!("{}: the origin said 304 for another version", known.path);
-            Err((Trouble::Wrong, said))
-        }
-        Err((why, said)) => Err((why, format!("{} cannot be kept: {said}", known.path))),
-    }
 }
 
 /// The fields of an object after a 304 with `newer` ones. An origin may add some with each answer. If all of them are too many, those of its last
@@ -435,6 +443,16 @@ fn described(object: &Stored, is_stale: bool) -> Described {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_pages_and_missing_files_count_for_other_viewers_of_a_path() {
+        for status in [200, 206, 404, 410] {
+            assert!(!other_for(StatusCode::from_u16(status).unwrap()).is_zero(), "{status}");
+        }
+        for status in [301, 302, 307, 400, 401, 403, 418, 429, 500, 503] {
+            assert!(other_for(StatusCode::from_u16(status).unwrap()).is_zero(), "{status}");
+        }
+    }
 
     #[test]
     fn fields_that_an_origin_adds_with_each_answer_are_bounded() {

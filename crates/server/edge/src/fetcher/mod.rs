@@ -118,7 +118,9 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let out = socket.try_clone()?;
-    std::thread::Builder::new().name("telling".into()).spawn(move || tell(&out, &telling))?;
+    let viewers = helper.viewers.clone();
+    let telling = move || tell(&out, &telling, &viewers);
+    std::thread::Builder::new().name("telling".into()).spawn(telling)?;
     helper.tell(EdgeTold::Began);
     runtime.spawn(Arc::clone(&helper).look_for_origin());
     runtime.spawn(Arc::clone(&helper).sweep_handed());

@@ -33,6 +33,10 @@ const NAME: &str = "fullbore";
 /// The most caches of this kind in a row; more are a loop (RFC 8586).
 const LOOP_MAX: usize = 8;
 
+/// The most bytes of a viewer's range without an end. A 206 may be shorter than what was asked for, and players go on where it ends (RFC 9110 section
+/// 15.3.7).
+const OPEN_RANGE_BYTES: u64 = 8 << 20;
+
 /// A request that may change something is sent within this time, or not at all: its viewer is still there then (the server waits for 90 seconds), and
 /// learns what came of it.
 const SENT_WITHIN: Duration = Duration::from_secs(60);
@@ -238,8 +242,15 @@ impl Helper {
                 Ok(answered) => answered,
                 Err(refused) => return self.without_answer(known.as_deref(), refused),
             };
-            let confirmed = known.take_if(|_| answer.status().as_u16() == 304);
-            let Some(confirmed) = confirmed else { break (asked, answer, slot) };
+            let is_304 = answer.status().as_u16() == 304;
+            let Some(confirmed) = known.take_if(|_| is_304) else {
+                if is_304 {
+                    // The request was unconditional, so the origin contradicts itself.
+                    let said = format!("{path}: the origin said 304, which was not asked for");
+                    return Err((Trouble::Wrong, said));
+                }
+                break (asked, answer, slot);
+            };
             if let Some(ready) = self.not_modified(&confirmed, request, answer.headers(), asked) {
                 return Ok(ready);
             }
@@ -479,6 +490,8 @@ fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -
 
 /// The range that a viewer's request asks the origin for. Other responses are fetched whole, and ranges are taken from them. One to a viewer whom the
 /// origin knows is for that viewer alone, and may be a film, of which it wants a little. Conditions are about all of it, and are evaluated here.
+///
+/// A range without an end is cut to [`OPEN_RANGE_BYTES`]: players ask for the rest of a film at each seek, and read little of it.
 fn range_of(request: &ForwardedRequest) -> Fields {
     let viewers = &request.fields;
     let is_personal = viewers.has("authorization") || viewers.has("cookie");
@@ -490,10 +503,19 @@ fn range_of(request: &ForwardedRequest) -> Fields {
     }
     for name in ["Range", "If-Range"] {
         if let Some(value) = viewers.first(name) {
-            range.push(name, value);
+            let closed = if name == "Range" { closed_range(value) } else { None };
+            range.push(name, closed.unwrap_or_else(|| value.to_owned()));
         }
     }
     range
+}
+
+/// The first bytes of a range without an end, such as `bytes=100-`. Any other range stays as it is.
+fn closed_range(range: &str) -> Option<String> {
+    let first = range.strip_prefix("bytes=")?.strip_suffix('-')?.trim_ascii();
+    let is_number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
+    let first: u64 = first.parse().ok().filter(|_| is_number)?;
+    Some(format!("bytes={first}-{}", first.checked_add(OPEN_RANGE_BYTES - 1)?))
 }
 
 /// Whether a request has passed so many caches of this kind that it must be in a loop.

@@ -345,3 +345,24 @@ fn a_change_that_gets_no_turn_at_the_origin_is_not_sent() {
     assert!(late.0 == Trouble::Full && late.1.contains("not sent"), "{late:?}");
     assert!(left.0 == Trouble::Unreachable && left.1.contains("has left"), "{left:?}");
 }
+
+#[test]
+fn a_range_without_an_end_is_asked_for_in_pieces() {
+    let range = |fields: &[(&str, &str)]| {
+        let request = ForwardedRequest { fields: Fields::of(fields), ..ForwardedRequest::get() };
+        range_of(&request).first("range").map(str::to_owned)
+    };
+    let personal = |range_of_viewer| range(&[("Authorization", "a"), ("Range", range_of_viewer)]);
+    for (asked, sent) in [
+        ("bytes=0-", "bytes=0-8388607"),
+        ("bytes=100-", "bytes=100-8388707"),
+        ("bytes=0-9", "bytes=0-9"),
+        ("bytes=-9", "bytes=-9"),
+        ("bytes=0-9,20-", "bytes=0-9,20-"),
+        ("bytes=+1-", "bytes=+1-"),
+        ("bytes=18446744073709551615-", "bytes=18446744073709551615-"),
+    ] {
+        assert_eq!(personal(asked).as_deref(), Some(sent), "{asked}");
+    }
+    assert_eq!(range(&[("Range", "bytes=0-")]), None, "others can share the whole response");
+}

@@ -211,7 +211,7 @@ impl Helper {
         let arriving = may_store.then(begin).flatten();
         let is_stored = arriving.is_some();
         if let Some(known) = known.as_ref().filter(|_| !is_stored && replaces(request, status)) {
-            self.forget_response(known.number);
+            self.withdraw(known, status);
         }
         self.origin.localize(path, &mut fields);
         let stored = arriving.map(|arriving| ToStore {
@@ -312,6 +312,14 @@ impl Helper {
         };
         self.forget_response(number);
         Err(refused)
+    }
+
+    /// The origin gives something that can't be stored in place of what is stored.
+    fn withdraw(&self, stored: &StoredResponse, status: u16) {
+        match is_about_request(status) {
+            true => self.responses().outdate(&stored.path),
+            false => self.forget_response(stored.number),
+        }
     }
 
     /// What is stored at `path` is over, because there is an object now. The server knows only that there is none, and would not ask for it yet.
@@ -521,6 +529,12 @@ fn replaces(request: &ForwardedRequest, status: u16) -> bool {
     request.method == "GET" && !is_personal && status < 500 && status != 429
 }
 
+/// Whether a response that is not stored may be about the request of one viewer, such as a header field that a firewall refuses. What is stored is
+/// kept then, but revalidated before each use until the origin has confirmed it.
+fn is_about_request(status: u16) -> bool {
+    (400..500).contains(&status) && !matches!(status, 404 | 410 | 451)
+}
+
 /// The status and the fields for viewers. A range that is all of it is a 200.
 fn head_of(answer: &Response) -> (u16, Fields) {
     let mut fields = end_to_end(fields_of(answer.headers()));
@@ -533,7 +547,7 @@ fn head_of(answer: &Response) -> (u16, Fields) {
     let status = answer.status();
     let is_whole = crate::policy::content_range(answer.headers())
         .is_some_and(|(start, end, size)| start == 0 && end == size);
-    // Only requests that the viewer did not make have asked for such a range.
+    // Whoever asked for it: a question about an object, or a viewer whose range is evaluated again here.
     if status == StatusCode::PARTIAL_CONTENT && is_whole {
         fields.remove(|name| name.eq_ignore_ascii_case("content-range"));
         return (200, fields);

@@ -1,5 +1,6 @@
 //! Sends messages to the server.
 
+use super::leaving::Viewers;
 use crate::contract::{EdgeTold, Trouble};
 use helper_process::packets;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +11,7 @@ pub(super) type Telling = (EdgeTold, Option<OwnedFd>);
 
 /// The thread that sends messages to the server, and blocks if the server is slow. It ends only with the server: if a message cannot be sent, a
 /// refusal takes its place, so that no viewer waits for it.
-pub(super) fn tell(socket: &OwnedFd, telling: &Receiver<Telling>) {
+pub(super) fn tell(socket: &OwnedFd, telling: &Receiver<Telling>, viewers: &Viewers) {
     while let Ok((told, descriptor)) = telling.recv() {
         let Err(error) = packets::send(socket, &told, descriptor.as_ref().map(AsFd::as_fd)) else {
             continue;
@@ -21,6 +22,10 @@ pub(super) fn tell(socket: &OwnedFd, telling: &Receiver<Telling>) {
         // Unless it is too large, the system is out of memory, or too many descriptors are on their way.
         let why = if packets::is_too_large(&error) { Trouble::Wrong } else { Trouble::Full };
         let said = format!("the edge's helper cannot report a response to the server: {error}");
+        if let EdgeTold::Passed { ticket, .. } = &told {
+            // What is still arriving would arrive for a viewer who gets nothing of it.
+            viewers.leave(*ticket);
+        }
         let sent = match told.instead(why, said.clone()) {
             Some(instead) => packets::send(socket, &instead, None),
             None => Err(error),
@@ -62,7 +67,10 @@ mod tests {
             told.send((message, None)).unwrap();
         }
         drop(told);
-        tell(&ours, &telling);
+        let viewers = Viewers::default();
+        let (refused, other) = (viewers.begin(7), viewers.begin(8));
+        tell(&ours, &telling, &viewers);
+        assert!(refused.has_left() && !other.has_left(), "nothing more is fetched for it");
         let received = || packets::receive::<EdgeTold>(&servers, &mut Vec::new()).unwrap();
         let (refusal, _) = received().unwrap();
         assert!(

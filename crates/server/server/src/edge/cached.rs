@@ -33,16 +33,19 @@ pub(super) struct Growth {
     /// There is no room for the rest.
     is_too_long: AtomicBool,
     taken: Mutex<Taken>,
+    /// For the operator.
+    path: String,
     /// The helper is told by this that its viewer needs no more.
     ticket: u64,
     asks: Sender<EdgeAsk>,
 }
 
 impl Growth {
-    /// Nothing so far. It takes its space from `taken`. The helper is told through `asks` if there is no more, in the name of the viewer's `ticket`.
-    pub(super) fn new(taken: Taken, ticket: u64, asks: Sender<EdgeAsk>) -> Self {
+    /// Nothing so far of the response at `path`. It takes its space from `taken`. The helper is told through `asks` if there is no more, in the name
+    /// of the viewer's `ticket`.
+    pub(super) fn new(path: String, taken: Taken, ticket: u64, asks: Sender<EdgeAsk>) -> Self {
         let (bytes, is_whole, is_too_long) = Default::default();
-        Self { bytes, is_whole, is_too_long, taken: Mutex::new(taken), ticket, asks }
+        Self { bytes, is_whole, is_too_long, taken: Mutex::new(taken), path, ticket, asks }
     }
 }
 
@@ -71,6 +74,11 @@ impl Live {
         let before = growth.bytes.fetch_max(bytes, Release);
         growth.is_whole.store(is_whole, Release);
         Some(bytes.saturating_sub(before))
+    }
+
+    /// The path of a response whose length was not known.
+    pub(super) fn path(&self) -> &str {
+        self.growth.as_ref().map_or("", |growth| &growth.path)
     }
 
     /// How many bytes have arrived of a response whose length was not known, and whether that is all of it.

@@ -11,6 +11,16 @@ const QUERY: u8 = 0;
 /// film many.
 const OF_SERVER: [&[u8]; 2] = [b"token", b"CMCD"];
 
+/// The error for a URL that names nothing.
+pub(super) const NO_URL: &str = "write a URL such as https://edge.example/films/a.mp4, or its path, with bytes encoded correctly";
+
+/// The error for the beginning of a URL with a query that no key has.
+const QUERY_OF_BUCKET: &str =
+    "in front of a bucket, responses are stored without queries: leave the query out of the prefix";
+
+/// The error for the beginning of a URL that no key has.
+const PREFIX_WITH_TOKEN: &str = "responses are stored without the parameters token and CMCD: leave them out of the prefix, or purge the URL";
+
 /// What of a request is no part of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRules {
@@ -35,13 +45,15 @@ pub(crate) fn key_of(path: &[u8], query: Option<&[u8]>, rules: KeyRules) -> Vec<
 /// A query as the origin gets it. If this server checks tokens, they do not travel within other parameters either, such as the address of a
 /// playlist.
 fn query_sent_on(query: &[u8], checks_tokens: bool) -> Vec<u8> {
-    let is_own = |parameter: &&[u8]| {
-        let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
-        OF_SERVER.contains(&name)
-    };
-    let kept = query.split(|byte| *byte == b'&').filter(|parameter| !is_own(parameter));
+    let kept = query.split(|byte| *byte == b'&').filter(|parameter| !is_of_server(parameter));
     let kept = kept.filter(|parameter| !parameter.is_empty()).collect::<Vec<_>>().join(&b'&');
     if checks_tokens { redact::without_signatures(&kept).into_owned() } else { kept }
+}
+
+/// Whether a parameter of a query is for this server.
+fn is_of_server(parameter: &[u8]) -> bool {
+    let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
+    OF_SERVER.contains(&name)
 }
 
 /// The path of a request to the origin, with its query, which is not decoded.
@@ -60,33 +72,58 @@ pub(super) fn escaped_key(key: &[u8]) -> String {
 }
 
 /// The path and query under which the response to requests for a URL is stored. Scheme and host don't matter: an edge has one origin. `url` may
-/// also be a path, or the beginning of one. It may be signed, as viewers get it.
+/// also be a path. It may be signed, as viewers get it.
 pub(super) fn stored_under(url: &str, rules: KeyRules) -> Option<String> {
-    let target = match url.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
-        None => url,
-    };
-    let (path, query) = match target.split_once('?') {
-        Some((path, query)) => (path, Some(query.as_bytes())),
-        None => (target, None),
-    };
+    let (path, query) = path_and_query(url);
     let path = escape::percent::decode(path.strip_prefix('/')?.as_bytes())?;
     let path = with_single_slashes(&path);
     let path = if rules.checks_tokens { without_token(&path) } else { path.as_slice() };
     // As requests' paths. The helper finds what is stored under other spellings.
     let path = escape::unicode::composed(path);
-    (!path.contains(&QUERY)).then(|| escaped_key(&key_of(&path, query, rules)))
+    (!path.contains(&QUERY)).then(|| escaped_key(&key_of(&path, query.map(str::as_bytes), rules)))
 }
 
-/// A decoded path with one slash for several, and none in front, as requests' paths are.
+/// How the paths and queries begin under which responses to requests for URLs are stored that begin with `prefix`.
+///
+/// # Errors
+/// What to change, if there are none, or if it would cover others, too.
+pub(super) fn stored_beginning(prefix: &str, rules: KeyRules) -> Result<String, &'static str> {
+    let stored = stored_under(prefix, rules).ok_or(NO_URL)?;
+    let Some(query) = path_and_query(prefix).1 else { return Ok(stored) };
+    if rules.has_bucket {
+        return Err(QUERY_OF_BUCKET);
+    }
+    if query.split('&').any(|parameter| is_of_server(parameter.as_bytes())) {
+        return Err(PREFIX_WITH_TOKEN);
+    }
+    // A separator at the end is part of it: without it, `/a?` would cover `/abc`, and `/a?x=1&` would cover `/a?x=10`.
+    let end = match query.trim_end_matches('&') {
+        "" => "?",
+        other if other.len() < query.len() => "&",
+        _ => "",
+    };
+    Ok(stored + end)
+}
+
+/// The path and the query of a URL, which may lack its scheme and host.
+fn path_and_query(url: &str) -> (&str, Option<&str>) {
+    let target = match url.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |at| &rest[at..]),
+        None => url,
+    };
+    target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)))
+}
+
+/// A decoded path without empty segments, as requests are read (`fullbore_http::LibraryPath`). One slash at its end stays, as that of a prefix.
 fn with_single_slashes(path: &[u8]) -> Vec<u8> {
-    let mut single = Vec::with_capacity(path.len());
+    let mut joined = Vec::with_capacity(path.len());
     for byte in path {
-        if *byte != b'/' || single.last().is_some_and(|last| *last != b'/') {
-            single.push(*byte);
+        let is_empty_segment = joined.last().is_none_or(|last| *last == b'/');
+        if *byte != b'/' || !is_empty_segment {
+            joined.push(*byte);
         }
     }
-    single
+    joined
 }
 
 /// A decoded path without the token at its start.
@@ -149,10 +186,41 @@ mod tests {
             assert_eq!(stored(spelled), "/films/%C3%A9");
         }
         assert_eq!(stored("/films//"), "/films/", "a prefix");
+        assert_eq!(stored("/films/\u{e9}"), "/films/%C3%A9");
+        assert_eq!(stored("https://edge.example//films///a.mp4"), "/films/a.mp4");
         for other in ["", "a", "/%zz", "/a%00b"] {
             assert_eq!(stored_under(other, CHECKING), None, "{other}");
         }
         let asked = key_of(b"a b", Some(b"q=\"1\"&token=t"), CHECKING);
         assert_eq!(escaped_key(&asked), stored("/a%20b?q=\"1\""));
+    }
+    #[test]
+    fn a_prefix_covers_no_more_than_it_says() {
+        let stored = |prefix| stored_beginning(prefix, CHECKING);
+        for (prefix, beginning) in [
+            ("/", "/"),
+            ("/films/2025/", "/films/2025/"),
+            ("/films//2025//", "/films/2025/"),
+            ("https://edge.example/a", "/a"),
+            // All queries of one path, and not other paths.
+            ("/a?", "/a?"),
+            ("/?", "/?"),
+            ("/a?&&", "/a?"),
+            ("/a?x=1", "/a?x=1"),
+            ("/a?x=1&", "/a?x=1&"),
+            ("/a?x=1&&y", "/a?x=1&y"),
+            ("/a?tok", "/a?tok"),
+        ] {
+            assert_eq!(stored(prefix).as_deref(), Ok(beginning), "{prefix}");
+        }
+        for prefix in ["/a?token=t", "/a?token", "/a?x=1&CMCD=c", "/a?token=t&"] {
+            assert_eq!(stored(prefix), Err(PREFIX_WITH_TOKEN), "{prefix} would cover more");
+        }
+        assert_eq!(stored("a"), Err(NO_URL));
+        let bucket = KeyRules { has_bucket: true, ..PLAIN };
+        assert_eq!(stored_beginning("/a", bucket).as_deref(), Ok("/a"));
+        for prefix in ["/a?", "/a?x=1"] {
+            assert_eq!(stored_beginning(prefix, bucket), Err(QUERY_OF_BUCKET), "{prefix}");
+        }
     }
 }

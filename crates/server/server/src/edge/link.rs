@@ -174,8 +174,7 @@ impl EdgeLink {
                 self.count_failure(why, &said);
             }
             EdgeTold::NoObject { path, for_ms } => {
-                let lasts = Duration::from_millis(for_ms);
-                self.table().refuse(&path, Trouble::Uncacheable, lasts);
+                self.table().no_object(&path, Duration::from_millis(for_ms));
             }
             EdgeTold::Invalid { path, object } => self.table().invalidate(&path, object),
             EdgeTold::Stale { object } => {
@@ -209,7 +208,11 @@ impl EdgeLink {
             | EdgeTold::NoObject { path, .. } => {
                 self.table().spoil(&path);
             }
-            EdgeTold::Passed { ticket, .. } => self.passing.refuse(ticket, Trouble::Wrong),
+            EdgeTold::Passed { ticket, .. } => {
+                // Its viewer gets nothing of it.
+                self.ask(EdgeAsk::Left { ticket });
+                self.passing.refuse(ticket, Trouble::Wrong);
+            }
             _ => {}
         }
     }
@@ -223,8 +226,11 @@ impl EdgeLink {
             }
             None => {
                 // Its viewer's connection ends.
-                let said = "a response without a length is too long for the space that other viewers' responses leave; raise --cache-gib";
-                self.count_failure(Trouble::Full, said);
+                let said = format!(
+                    "{}: a response without a Content-Length has filled the space for responses that are not cached; raise --cache-gib",
+                    live.path()
+                );
+                self.count_failure(Trouble::Full, &said);
             }
         }
     }
@@ -520,6 +526,11 @@ impl Waiting<'_> {
     /// Whether it has been sent to the helper.
     pub(super) fn is_under_way(&self) -> bool {
         self.question.is_under_way()
+    }
+
+    /// Whether the question is this viewer's, and not one that it shares.
+    pub(super) fn is_by(&self, asker: u64) -> bool {
+        self.question.is_by(asker)
     }
 }
 

@@ -206,6 +206,61 @@ fn a_request_whose_viewer_has_left_keeps_its_turn_until_the_helper_has_stopped()
 }
 
 #[test]
+fn what_may_be_about_one_viewers_request_answers_only_that_viewer() {
+    let (link, helper) = link();
+    let since = Instant::now();
+    let ask = |asker: u64| {
+        let wanted = Wanted { asker, ..WANTED };
+        match link.look("/film", &wanted, since, IpAddr::from([192, 0, 2, 1])) {
+            Ok(Looked::Waits(waiting)) => waiting,
+            _ => panic!("the helper has to be asked"),
+        }
+    };
+    let (first, second) = (ask(1), ask(2));
+    let refused = |for_ms| EdgeTold::NoObject { path: "/film".into(), for_ms };
+    packets::send(&helper, &refused(0), None).unwrap();
+    until("the answer", || first.reply().is_some());
+    assert!(matches!(second.reply(), Some(Reply::ForAsker)));
+    assert!(first.is_by(1) && !second.is_by(2), "they share a question");
+    let again = ask(2);
+    assert!(again.is_by(2) && again.reply().is_none(), "it is not remembered for others");
+    packets::send(&helper, &refused(1000), None).unwrap();
+    until("the answer", || again.reply().is_some());
+    let uncacheable = Err(Trouble::Uncacheable.into());
+    assert_eq!(looked_at(&link, "/film", since), Some(uncacheable), "that counts for all");
+}
+
+#[test]
+fn the_helper_is_told_that_a_response_which_cannot_be_used_needs_no_rest() {
+    let (link, helper) = link();
+    let client = IpAddr::from([192, 0, 2, 1]);
+    let ticket = link.pass("/live".into(), (1, ForwardedRequest::get()), client).unwrap();
+    let response = PassedResponse {
+        object: 1 << 63,
+        status: 1,
+        fields: edge::http_cache::Fields::default(),
+        size: None,
+        age_ms: None,
+        is_complete: false,
+        is_hit: false,
+        is_stored: false,
+        failure: None,
+    };
+    let number = ticket.number;
+    let told = EdgeTold::Passed { ticket: number, response: Box::new(response) };
+    packets::send(&helper, &told, Some(tempfile::tempfile().unwrap().as_fd())).unwrap();
+    let asked = || packets::receive::<EdgeAsk>(&helper, &mut Vec::new()).unwrap().unwrap().0;
+    assert!(matches!(asked(), EdgeAsk::Pass { .. }));
+    assert_eq!(asked(), EdgeAsk::Left { ticket: number });
+    let mut answer = None;
+    until("it to be refused", || {
+        answer = ticket.answer();
+        answer.is_some()
+    });
+    assert_eq!(answer.unwrap().err(), Some(Trouble::Wrong.into()));
+}
+
+#[test]
 fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
     let (link, helper) = link();
     let client = IpAddr::from([192, 0, 2, 1]);
@@ -233,6 +288,7 @@ fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
     let body = answer.unwrap().ok().unwrap().body.unwrap();
     let live = &body.live;
     assert_eq!((live.grown(), live.cut_off()), ((0, false), None));
+    assert_eq!(live.path(), "/live", "the operator learns which one is too long");
     let send = |told: EdgeTold| packets::send(&helper, &told, None).unwrap();
     send(EdgeTold::Grown { object, bytes: 7, is_whole: false });
     until("it to grow", || live.grown() == (7, false));

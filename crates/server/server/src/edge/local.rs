@@ -87,6 +87,10 @@ pub(crate) enum PassedBody {
     Growing(GrowingBody),
 }
 
+/// How often a viewer asks again because another viewer's question had an answer for that viewer alone. After that, each gets its own response: if
+/// the origin refuses everyone, each question would answer only one of those who wait.
+const FOR_OTHERS_MAX: u32 = 2;
+
 /// How a file was found: a counter's label.
 pub(crate) type Lookup = &'static str;
 
@@ -173,17 +177,26 @@ impl LocalEdge {
         viewer: Viewer<'_>,
     ) -> Result<Arc<Cached>, NoAnswer> {
         let mut leaving = Leaving::of(viewer);
+        let mut for_others = 0;
         loop {
-            match waiting.reply() {
+            let asks_again = match waiting.reply() {
                 Some(Reply::Is(answer)) => return answer.clone(),
-                Some(Reply::AskAgain) => {
-                    let path = waiting.path();
-                    match self.link.look(&path, wanted, since, viewer.client())? {
-                        Looked::Found(cached) => return Ok(cached),
-                        Looked::Waits(again) => waiting = again,
+                Some(Reply::ForAsker) => {
+                    if waiting.is_by(wanted.asker) || for_others == FOR_OTHERS_MAX {
+                        return Err(Trouble::Uncacheable.into());
                     }
+                    for_others += 1;
+                    true
                 }
-                None => {}
+                Some(Reply::AskAgain) => true,
+                None => false,
+            };
+            if asks_again {
+                let path = waiting.path();
+                match self.link.look(&path, wanted, since, viewer.client())? {
+                    Looked::Found(cached) => return Ok(cached),
+                    Looked::Waits(again) => waiting = again,
+                }
             }
             if leaving.has_left() && !waiting.is_under_way() {
                 return Err(NoAnswer::Left);

@@ -149,7 +149,7 @@ impl Passing {
         let ticket = asked.queue.next()?;
         let question = asked.questions.get_mut(&ticket)?;
         question.is_under_way = true;
-        let (path, asker) = (std::mem::take(&mut question.path), question.asker);
+        let (path, asker) = (question.path.clone(), question.asker);
         let request = std::mem::take(&mut question.request);
         Some(EdgeAsk::Pass { path, ticket, asker, request })
     }
@@ -166,8 +166,9 @@ impl Passing {
         response: PassedResponse,
         file: Option<OwnedFd>,
     ) -> Option<Arc<Live>> {
-        let client = self.asked().questions.get(&ticket).map(|question| question.client);
-        let body = client.map(|client| self.body((client, ticket), &response, file));
+        let question = |question: &Question| (question.client, question.path.clone());
+        let asked = self.asked().questions.get(&ticket).map(question);
+        let body = asked.map(|(client, path)| self.body((client, path, ticket), &response, file));
         let Some(Ok(body)) = body else {
             // No room for it, unless its viewer has left. Nothing more of it is needed.
             let _ = self.asks.send(EdgeAsk::Left { ticket });
@@ -181,13 +182,13 @@ impl Passing {
         live.filter(|live| live.is_arriving())
     }
 
-    /// The file of a response for a viewer of `client` and its space; none if it is empty.
+    /// The file of the response at `path` for a viewer of `client` and its space; none if it is empty.
     ///
     /// # Errors
     /// If there is no room for it, or too many arrive for this client.
     fn body(
         &self,
-        (client, ticket): (IpAddr, u64),
+        (client, path, ticket): (IpAddr, String, u64),
         response: &PassedResponse,
         file: Option<OwnedFd>,
     ) -> Result<Option<(Arc<Live>, Option<Taken>)>, NoRoom> {
@@ -201,7 +202,7 @@ impl Passing {
         // Out of descriptors if there is none: the kernel has dropped it.
         let file = file.ok_or(NoRoom)?;
         let (live, taken) = if response.is_growing() {
-            let growth = Growth::new(taken, ticket, self.asks.clone());
+            let growth = Growth::new(path, taken, ticket, self.asks.clone());
             (Live::growing(number, file, growth), None)
         } else {
             let arrived = PresentBlocks::new(size);

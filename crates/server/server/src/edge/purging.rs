@@ -4,7 +4,7 @@
 //! purge again.
 
 use super::EdgeLink;
-use super::key::{KeyRules, stored_under};
+use super::key::{KeyRules, NO_URL, stored_beginning, stored_under};
 use crate::redact;
 use edge::contract::EdgeAsk;
 use edge::purge::{Purge, PurgeScope, Purged};
@@ -20,9 +20,6 @@ pub(super) const PURGE_MAX: Duration = Duration::from_secs(60);
 
 /// The longest URL or list of tags that a log line shows.
 const SHOWN_CHARACTERS_MAX: usize = 200;
-
-/// The error for a URL that names nothing.
-const NO_URL: &str = "write a URL such as https://edge.example/films/a.mp4, or its path, with bytes encoded correctly";
 
 /// Why a purge could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -190,9 +187,10 @@ fn kind(purge: &Purge) -> &'static str {
 }
 
 fn line(UnderWay { purge, by, .. }: &UnderWay, purged: Purged) -> String {
+    // Queries may grant access to the origin.
     let what = match &purge.scope {
-        PurgeScope::Url(path) => path.clone(),
-        PurgeScope::Prefix(prefix) => format!("all under {prefix}"),
+        PurgeScope::Url(path) => redact::queries(path),
+        PurgeScope::Prefix(prefix) => format!("all under {}", redact::queries(prefix)),
         PurgeScope::Tags(tags) => format!("tags {}", tags.join(" ")),
     };
     let what: String = what.chars().take(SHOWN_CHARACTERS_MAX).collect();
@@ -221,10 +219,15 @@ impl EdgeLink {
 /// # Errors
 /// If no response can be stored there.
 pub(super) fn purge_of(asked: Purge, rules: KeyRules) -> Result<Purge, PurgeFailed> {
-    let stored = |url: &str| stored_under(url, rules).ok_or(PurgeFailed::Misused(NO_URL));
     let scope = match asked.scope {
-        PurgeScope::Url(url) => PurgeScope::Url(stored(&url)?),
-        PurgeScope::Prefix(prefix) => PurgeScope::Prefix(stored(&prefix)?),
+        PurgeScope::Url(url) => {
+            let stored = stored_under(&url, rules).ok_or(NO_URL);
+            PurgeScope::Url(stored.map_err(PurgeFailed::Misused)?)
+        }
+        PurgeScope::Prefix(prefix) => {
+            let stored = stored_beginning(&prefix, rules);
+            PurgeScope::Prefix(stored.map_err(PurgeFailed::Misused)?)
+        }
         tags @ PurgeScope::Tags(_) => tags,
     };
     Ok(Purge { scope, ..asked })
@@ -272,13 +275,22 @@ mod tests {
     }
 
     #[test]
-    fn a_log_line_shows_no_token_and_no_line_break() {
+    fn a_log_line_shows_no_token_no_query_and_no_line_break() {
         let asked = Purge { scope: PurgeScope::Tags(vec!["a\nb".into()]), is_soft: true };
         let one = UnderWay { purge: asked, by: "10.0.0.1".into(), outcome: None };
         let line = line(&one, Purged::default());
         assert!(line.starts_with("marked as stale by 10.0.0.1: tags a"), "{line}");
         assert!(!line.contains('\n'), "{line}");
         let rules = KeyRules { checks_tokens: false, has_bucket: false };
+        let line_of = |scope| {
+            let purge = purge_of(Purge { scope, is_soft: false }, rules).unwrap();
+            super::line(&UnderWay { purge, by: "x".into(), outcome: None }, Purged::default())
+        };
+        let found = "0 films, 0 other responses";
+        let url = line_of(PurgeScope::Url("https://h/a?Signature=secret&x=1".into()));
+        assert_eq!(url, format!("purged by x: /a?...: {found}"));
+        let prefix = line_of(PurgeScope::Prefix("/a?Signature=secret&".into()));
+        assert_eq!(prefix, format!("purged by x: all under /a?...: {found}"));
         let wrong = purge_of(purge("https://h/%zz"), rules);
         assert_eq!(wrong, Err(PurgeFailed::Misused(NO_URL)));
     }

@@ -67,6 +67,8 @@ pub(super) enum Reply {
     Is(Result<Arc<Cached>, NoAnswer>),
     /// The helper ended before it answered. Ask the next one.
     AskAgain,
+    /// There is a response other than an object. It may be about the request of the viewer whose question this was, so others ask again.
+    ForAsker,
 }
 
 impl Question {
@@ -78,6 +80,11 @@ impl Question {
     /// Whether it has been sent to the helper.
     pub(super) fn is_under_way(&self) -> bool {
         self.is_under_way.load(Relaxed)
+    }
+
+    /// Whether it was sent, or is to be sent, with this viewer's request.
+    pub(super) fn is_by(&self, asker: u64) -> bool {
+        self.asker == asker
     }
 }
 
@@ -244,6 +251,15 @@ impl Table {
             (self.refusals, self.refusals_bytes) = (0, 0);
         }
         self.reply(path, Reply::Is(Err(why.into())));
+    }
+
+    /// There is a response other than an object at `path`, which each viewer has to request. That is remembered for `lasts`; if it is zero, it counts
+    /// only for the viewer who asked.
+    pub(super) fn no_object(&mut self, path: &str, lasts: Duration) {
+        match lasts.is_zero() {
+            true => self.reply(path, Reply::ForAsker),
+            false => self.refuse(path, Trouble::Uncacheable, lasts),
+        }
     }
 
     /// What is known of `path` is no longer valid, the `object` there or that there is none: the helper is asked again. Objects that were reported

@@ -58,7 +58,7 @@ impl Session {
         &mut self,
         worker: &Worker,
         response: Response,
-        (file, growing): (Option<Rc<File>>, Option<GrowingResponse>),
+        (file, growing): (Option<Rc<File>>, Option<Box<GrowingResponse>>),
         request: Option<&Request>,
         started: Instant,
     ) -> Result<bool, End> {
@@ -185,7 +185,7 @@ async fn prepare(
     worker: &Worker,
     (request, body): (&Request, &[u8]),
     opened: Option<Opened>,
-    (client, channel, growing): (IpAddr, &Channel, &RefCell<Option<GrowingResponse>>),
+    (client, channel, growing): (IpAddr, &Channel, &RefCell<Option<Box<GrowingResponse>>>),
     verified: &mut Verified,
 ) -> (Response, Option<Rc<File>>) {
     if worker.libraries.is_purge(request) {

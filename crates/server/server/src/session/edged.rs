@@ -30,7 +30,7 @@ pub(super) struct Asked<'a> {
     /// The request's body.
     pub(super) body: &'a [u8],
     /// Where the body of the response is put if its length is not known.
-    pub(super) growing: &'a RefCell<Option<GrowingResponse>>,
+    pub(super) growing: &'a RefCell<Option<Box<GrowingResponse>>>,
 }
 
 /// The response to a request. It is returned once the first byte of its body is there. So a failure before that is reported as a status,
@@ -129,7 +129,7 @@ async fn pass(
     let has_body = request.method != Method::Head && response.status == passed.status;
     if let Some(body) = growing_body.filter(|_| has_body) {
         let is_chunked = fullbore_http::is_chunked(request);
-        *growing.borrow_mut() = Some(GrowingResponse { body, is_chunked });
+        *growing.borrow_mut() = Some(Box::new(GrowingResponse { body, is_chunked }));
     }
     Ok((response, file))
 }

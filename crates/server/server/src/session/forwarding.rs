@@ -29,6 +29,7 @@ const OF_PROXIES: [&str; 29] = [
     "surrogate-capability",
     "true-client-ip",
     "x-accel-mapping",
+    "x-client-cert",
     "x-client-ip",
     "x-client-verify",
     "x-cluster-client-ip",
@@ -40,15 +41,32 @@ const OF_PROXIES: [&str; 29] = [
     "x-middleware-subrequest",
     "x-proxyuser-ip",
     "x-real-ip",
-    "x-remote-user",
     "x-scheme",
     "x-sendfile-type",
     "x-url-scheme",
 ];
 
 /// How others of them begin: `X-Forwarded-Host`, `X-Original-URL`, `X-Rewrite-URL`, `X-SSL-Client-Cert`, and many more.
-const OF_PROXIES_BEGIN: [&str; 6] =
-    ["x-forwarded", "x-original-", "x-rewrite-", "x-ssl-", "ssl-client-", "x-auth-request-"];
+const OF_PROXIES_BEGIN: [&str; 18] = [
+    "ssl-client-",
+    "x-amzn-oidc-",
+    "x-appengine-",
+    "x-arr-",
+    "x-auth-request-",
+    "x-azure-",
+    "x-envoy-",
+    "x-forwarded",
+    "x-goog-authenticated-",
+    "x-ms-client-principal",
+    "x-original-",
+    "x-originating-",
+    "x-override-",
+    "x-remote-",
+    "x-rewrite-",
+    "x-ssl-",
+    "x-waws-",
+    "x-webauth-",
+];
 
 /// Whether only a proxy may send the field of this name, which is in lower case. Programs behind CGI and WSGI take `_` for `-`.
 fn is_of_proxies(lower: &str) -> bool {
@@ -57,14 +75,36 @@ fn is_of_proxies(lower: &str) -> bool {
         || OF_PROXIES_BEGIN.iter().any(|begin| name.starts_with(begin))
 }
 
-/// Whether a request tells the origin who its viewer is: by a password, or by a cookie if cookies travel.
+/// The fields that tell an origin who a viewer is, as far as they travel.
+#[derive(Clone, Copy)]
+struct Identity {
+    has_passwords: bool,
+    has_cookies: bool,
+}
+
+impl Identity {
+    /// A bucket gets nothing of a viewer, and other origins get cookies only if the operator wants that.
+    fn that_travels(has_bucket: bool, sends_cookies: bool) -> Self {
+        Self { has_passwords: !has_bucket, has_cookies: !has_bucket && sends_cookies }
+    }
+
+    fn of(worker: &Worker) -> Self {
+        let libraries = &worker.libraries;
+        Self::that_travels(libraries.key_rules().has_bucket, libraries.sends_cookies)
+    }
+
+    /// Whether a field is one of them.
+    fn has(self, name: &str) -> bool {
+        self.has_passwords && name.eq_ignore_ascii_case("authorization")
+            || self.has_cookies && name.eq_ignore_ascii_case("cookie")
+    }
+}
+
+/// Whether a request tells the origin who its viewer is: by a password, or by a cookie.
 pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
-    let sends_cookies = worker.libraries.sends_cookies;
+    let identity = Identity::of(worker);
     let mut is_personal = false;
-    request.each_line(|name, _| {
-        is_personal |= name.eq_ignore_ascii_case("authorization")
-            || sends_cookies && name.eq_ignore_ascii_case("cookie");
-    });
+    request.each_line(|name, _| is_personal |= identity.has(name));
     is_personal
 }
 
@@ -96,7 +136,7 @@ pub(super) fn forwarded_request(
 ) -> ForwardedRequest {
     let sends_cookies = worker.libraries.sends_cookies;
     let checks_tokens = worker.libraries.gate.is_some();
-    let is_read = request.method.reads();
+    let (is_read, identity) = (request.method.reads(), Identity::of(worker));
     // The edge itself lets all pages read what it sends. Many origins vary their answers for browsers that ask, and then a film would be none.
     let answers_pages =
         is_read && !sends_cookies && worker.with_context(|context| context.cors == Cors::AnyOrigin);
@@ -107,7 +147,7 @@ pub(super) fn forwarded_request(
             || lower.starts_with("cmcd-")
             || lower == "origin" && answers_pages
             || is_of_proxies(&lower)
-            || lower == "cookie" && !sends_cookies;
+            || matches!(lower.as_str(), "authorization" | "cookie") && !identity.has(&lower);
         if is_left_out {
             return;
         }
@@ -139,13 +179,41 @@ mod tests {
 
     #[test]
     fn what_only_a_proxy_may_say_is_known_in_each_spelling() {
-        for name in ["x-forwarded-host", "x_forwarded_host", "x-original-url", "x-real-ip", "proxy"]
-        {
+        for name in [
+            "x-forwarded-host",
+            "x_forwarded_host",
+            "x-original-url",
+            "x-real-ip",
+            "proxy",
+            "x-originating-ip",
+            "x-remote-addr",
+            "x-remote-user",
+            "x_envoy_original_path",
+            "x-override-url",
+            "x-arr-ssl",
+            "x-azure-clientip",
+            "x-appengine-user-ip",
+            "x-waws-unencoded-url",
+            "x-client-cert",
+            "x-ms-client-principal",
+        ] {
             assert!(is_of_proxies(name), "{name}");
         }
-        for name in ["x-forward", "x-client-version", "proxies", "referer", "x-origin"] {
+        for name in ["x-forward", "x-client-version", "proxies", "referer", "x-origin", "x-arrow"] {
             assert!(!is_of_proxies(name), "{name}");
         }
+    }
+
+    #[test]
+    fn a_viewer_is_known_by_what_travels_and_to_a_bucket_by_nothing() {
+        let known_by = |has_bucket, sends_cookies| {
+            let identity = Identity::that_travels(has_bucket, sends_cookies);
+            ["Authorization", "cookie", "X-Cookie"].map(|name| identity.has(name))
+        };
+        assert_eq!(known_by(false, false), [true, false, false]);
+        assert_eq!(known_by(false, true), [true, true, false]);
+        assert_eq!(known_by(true, false), [false; 3]);
+        assert_eq!(known_by(true, true), [false; 3]);
     }
 
     #[test]

@@ -20,10 +20,10 @@ impl Session {
     /// If the viewer has gone, or the rest doesn't arrive. The connection then ends without the mark of the body's end.
     pub(super) async fn send_growing(
         &mut self,
-        growing: GrowingResponse,
+        growing: Box<GrowingResponse>,
         sent_bytes: &mut u64,
     ) -> Result<(), End> {
-        let GrowingResponse { mut body, is_chunked } = growing;
+        let GrowingResponse { mut body, is_chunked } = *growing;
         loop {
             let piece = body.next().await.map_err(End::File)?;
             let is_last = piece.is_empty();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 pub enum UpgradeError {
     /// No server answers at the upgrade socket.
     #[error(
-        "no server can be asked at {socket}: {why}; if none runs, start one with fullbore serve, and if the state directory or the address to \
+        "no server answers at {socket}: {why}; if none runs, start one with fullbore serve, and if the state directory or the address to \
          listen on has changed, name the socket of the one that runs with --socket"
     )]
     NoServer {

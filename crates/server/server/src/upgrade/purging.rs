@@ -16,7 +16,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 pub enum PurgeError {
     /// No server answers at its socket.
     #[error(
-        "no server can be asked at {socket}: {why}; name its configuration with --config, or its socket with --socket (STATE/upgrade-ADDR:PORT.sock)"
+        "no server answers at {socket}: {why}; name its configuration with --config, or its socket with --socket (STATE/upgrade-ADDR:PORT.sock)"
     )]
     NoServer {
         /// The socket.
@@ -32,7 +32,7 @@ pub enum PurgeError {
     #[error("cannot talk to the running server: {0}; see its log for what it has purged")]
     Line(#[source] io::Error),
     /// It does not answer.
-    #[error("the running server does not purge: it is ending, or of an earlier version")]
+    #[error("the running server can't purge: it is shutting down, or is an earlier version")]
     Mute,
 }
 
