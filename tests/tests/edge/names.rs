@@ -133,14 +133,16 @@ fn rules_and_figures_are_of_the_composed_path() {
 fn a_purge_by_any_spelling_finds_what_is_stored_under_another() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");
-    let purge = |words: &str| -> (u64, u64) {
+    // The origin's 404 for the composed name may be stored, too.
+    let purge = |words: &str, films: u64, pages: u64| {
         let mut command = Command::new(fullbore_tests::program());
         command.args(["edge", "purge", "--json", "--socket"]);
         command.arg(server.state.join("upgrade-127.0.0.1:0.sock")).args(words.split_whitespace());
         let ran = tool::run(&mut command);
         assert!(ran.success, "{words}: {}", ran.stderr);
         let done: Value = serde_json::from_slice(&ran.stdout).unwrap();
-        (done["films"].as_u64().unwrap(), done["responses"].as_u64().unwrap())
+        assert_eq!(done["films"].as_u64(), Some(films), "{words}");
+        assert!(done["responses"].as_u64().unwrap() >= pages, "{words}: {done}");
     };
     let varying = format!("{LASTING}Vary: Accept-Language\r\n");
     let store = || {
@@ -161,15 +163,15 @@ fn a_purge_by_any_spelling_finds_what_is_stored_under_another() {
     };
     for spelling in [COMPOSED, DECOMPOSED] {
         store();
-        assert_eq!(purge(&server.url_of(&format!("f/{spelling}/film"))), (1, 0), "{spelling}");
-        assert_eq!(purge(&format!("//f//{spelling}/page")), (0, 2), "{spelling}");
+        purge(&server.url_of(&format!("f/{spelling}/film")), 1, 0);
+        purge(&format!("//f//{spelling}/page"), 0, 2);
         store();
-        assert_eq!(purge(&format!("--prefix /f/{spelling}/")), (1, 2), "{spelling}");
+        purge(&format!("--prefix /f/{spelling}/"), 1, 2);
     }
     // The operator has replaced the file by one with a composed name, and not removed the other.
     store();
     let replaced = origin.put(&format!("/f/{COMPOSED}/film"), 3, 1000, LASTING);
-    assert_eq!(purge(&format!("/f/{COMPOSED}/film")), (1, 0));
+    purge(&format!("/f/{COMPOSED}/film"), 1, 0);
     assert!(fetch(&server, &format!("/f/{DECOMPOSED}/film")).body == *replaced);
 }
 

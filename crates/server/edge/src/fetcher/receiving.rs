@@ -244,15 +244,7 @@ impl Helper {
             true => None,
             false => Some(self.passed_space.reserve(path, length.unwrap_or(0))?),
         };
-        let create = || {
-            let file = block_in_place(|| match is_stored {
-                true => self.store.create_response(number),
-                false => self.store.nameless(),
-            });
-            file.map_err(|error| full_disk::refused(path, &error))
-        };
-        let created = self.fit(OBJECT_BYTES, create).await;
-        let (file, read) = created.inspect_err(|_| self.forget_response(number))?;
+        let (file, read) = self.body_file(path, number, is_stored).await?;
         // Others need not wait for a response that they cannot share, or that takes long.
         let is_short = is_stored && length.is_none_or(|length| length <= BLOCK_BYTES);
         let fetch = fetch.filter(|_| is_short);
@@ -261,6 +253,24 @@ impl Helper {
         let rest = Rest::new((path, number), size, body, (stored, reservation));
         let pause = (is_awaited && length.is_none()).then(Pause::soon);
         self.take_in_body(rest, (response, read), (length, pause), (viewer, fetch)).await
+    }
+
+    /// The file for the body of a response: one descriptor to write, one to read.
+    async fn body_file(
+        &self,
+        path: &str,
+        number: u64,
+        is_stored: bool,
+    ) -> Result<(File, File), Refused> {
+        let create = || {
+            let file = block_in_place(|| match is_stored {
+                true => self.store.create_response(number),
+                false => self.store.nameless(),
+            });
+            file.map_err(|error| full_disk::refused(path, &error))
+        };
+        let created = self.fit(OBJECT_BYTES, create).await;
+        created.inspect_err(|_| self.forget_response(number))
     }
 
     /// Takes in the body of a response whose file is `read`, unless it is long, or takes long.

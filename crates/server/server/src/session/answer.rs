@@ -54,71 +54,64 @@ impl Session {
         Box::pin(deliver).await.map(|_| ())
     }
 
-    async fn deliver(
+    /// Sends a response. What comes before its first await is outside of the future, which would hold it as long as the viewer takes.
+    fn deliver(
         &mut self,
         worker: &Worker,
         response: Response,
         (file, growing): (Option<Rc<File>>, Option<Box<GrowingResponse>>),
         request: Option<&Request>,
         started: Instant,
-    ) -> Result<bool, End> {
+    ) -> impl Future<Output = Result<bool, End>> {
         let asked = request.map_or(RefusedRequest::Unparsed(&self.input), RefusedRequest::Parsed);
         let (response, held) = hold(worker, response, asked);
         // Unless it has become a refusal.
         let growing = growing.filter(|_| response.body.is_empty());
         let (status, keep_alive) = (response.status, response.keep_alive);
         worker.numbers.count(Family::Responses, status_label(status));
-        let (is_file, folder) = (file.is_some(), file.as_ref().map(|file| file.folder()));
-        let spelling = file.as_ref().and_then(|file| file.spelling().map(<[u8]>::to_vec));
         let is_start =
             matches!(response.body.first(), Some(Part::Range(range)) if range.start == 0);
         let is_nodes = request.is_some_and(|request| is_nodes(worker, request));
+        let sent_file = file.clone();
         let outgoing = Outgoing::new(response.head, response.body, file).holding(held);
         let outgoing = Rc::new(outgoing);
-        let taken_before = self.channel.begin_response(started);
-        worker.numbers.sending.add(1);
-        let mut sent = self.channel.send(&outgoing, &mut self.input).await;
-        let mut response_bytes = outgoing.bytes();
-        if let Some(growing) = growing.filter(|_| sent.is_ok()) {
-            // Boxed, so that other responses do not pay for it.
-            sent = Box::pin(self.send_growing(growing, &mut response_bytes)).await;
-        }
-        worker.numbers.sending.subtract(1);
-        let taken_bytes = self.channel.taken_bytes() - taken_before;
-        if is_nodes {
-            worker.numbers.sent_to_nodes_bytes_total.add(taken_bytes);
-        }
-        if let Some(request) = request {
-            self.note_delivery(worker, request, status, taken_bytes);
-        }
-        let library = request.filter(|_| is_file).and_then(|request| worker.libraries.of(request));
-        if let (Some(library), Some(request)) = (library, request) {
-            let path = spelling.as_deref().or_else(|| path_of(worker, request));
-            if let Some(path) = path.filter(|_| !is_nodes) {
-                let path = library.named(path);
-                worker.reports.audience.count_title(&path, taken_bytes, is_start);
+        async move {
+            let taken_before = self.channel.begin_response(started);
+            worker.numbers.sending.add(1);
+            let mut sent = self.channel.send(&outgoing, &mut self.input).await;
+            let mut response_bytes = outgoing.bytes();
+            if let Some(growing) = growing.filter(|_| sent.is_ok()) {
+                // Boxed, so that other responses do not pay for it.
+                sent = Box::pin(self.send_growing(growing, &mut response_bytes)).await;
             }
-            if let Err(End::File(ReadError::Io(_))) = sent {
-                // An edge's files have names of their own.
-                let path = path.filter(|_| worker.libraries.edge.is_none());
-                library.note_failure(folder, path);
+            worker.numbers.sending.subtract(1);
+            let taken_bytes = self.channel.taken_bytes() - taken_before;
+            if is_nodes {
+                worker.numbers.sent_to_nodes_bytes_total.add(taken_bytes);
             }
+            if let Some(request) = request {
+                self.note_delivery(worker, request, status, taken_bytes);
+                if let Some(file) = &sent_file {
+                    let views = (!is_nodes).then_some((taken_bytes, is_start));
+                    note_of_file(worker, request, file, views, sent);
+                }
+            }
+            if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
+                warn_of(worker, request, end);
+            }
+            if let Some(log) = &worker.reports.access_log {
+                log.write(&LogEntry {
+                    peer: self.peer,
+                    tls: self.tls.map(Suited::label),
+                    request,
+                    status,
+                    response_bytes,
+                    duration: started.elapsed(),
+                    end: sent.err().map(End::as_str),
+                });
+            }
+            sent.map(|()| keep_alive)
         }
-        if let Err(end @ (End::File(_) | End::ChangedUnderUs)) = sent {
-            warn_of(worker, request, end);
-        }
-        if let Some(log) = &worker.reports.access_log {
-            log.write(&LogEntry {
-                peer: self.peer,
-                tls: self.tls.map(Suited::label),
-                request,
-                status,
-                response_bytes,
-                duration: started.elapsed(),
-                end: sent.err().map(End::as_str),
-            });
-        }
-        sent.map(|()| keep_alive)
     }
 
     /// Records how much the viewer received, to compare with its player's reports ([`note_experience`]).
@@ -128,6 +121,27 @@ impl Session {
         {
             experience.note_delivery(request, self.peer.ip(), bytes, since_1970());
         }
+    }
+}
+
+/// Counts what a viewer got of a file: `views` has its bytes, and whether the file's first one was among them. Records if the file could not be read.
+fn note_of_file(
+    worker: &Worker,
+    request: &Request,
+    file: &File,
+    views: Option<(u64, bool)>,
+    sent: Result<(), End>,
+) {
+    let Some(library) = worker.libraries.of(request) else { return };
+    let path = file.spelling().or_else(|| path_of(worker, request));
+    if let (Some(path), Some((bytes, is_start))) = (path, views) {
+        let path = library.named(path);
+        worker.reports.audience.count_title(&path, bytes, is_start);
+    }
+    if let Err(End::File(ReadError::Io(_))) = sent {
+        // An edge's files have names of their own.
+        let path = path.filter(|_| worker.libraries.edge.is_none());
+        library.note_failure(Some(file.folder()), path);
     }
 }
 
@@ -234,7 +248,8 @@ async fn prepare(
             let viewer = Viewer::new(client, channel);
             let spelling = None;
             let asked = Asked { worker, edge, request, path, spelling, viewer, body, growing };
-            other_spelling::answer(asked).await
+            // Boxed, so that responses from files don't pay for it.
+            Box::pin(other_spelling::answer(asked)).await
         }
         None => plan_file(worker, library, request, path, opened).await,
     }
