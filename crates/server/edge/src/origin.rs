@@ -232,7 +232,7 @@ impl Origin {
         // A 200 with a range makes no sense, and goes to viewers as it is.
         let makes_sense = status != StatusCode::OK || !answer.headers().contains_key(CONTENT_RANGE);
         let is_object = makes_sense
-            && terms(answer.headers()).is_ok()
+            && terms(path, answer.headers()).is_ok()
             && (status == StatusCode::PARTIAL_CONTENT || answer.content_length().is_some());
         if is_whole && !is_object {
             return Ok(Verdict::Other(Box::new(answer), Trouble::Uncacheable));
@@ -499,7 +499,7 @@ fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
         }
         status => return wrong(&format!("the origin said {status}, which was not asked for")),
     };
-    match terms(answer.headers()) {
+    match terms(&path, answer.headers()) {
         Ok(terms) => Ok(Found { terms, size, range, body: answer }),
         Err((trouble, why)) => Err((trouble, format!("{path} cannot be kept: {why}"))),
     }

@@ -3,7 +3,7 @@
 //! This is about objects: responses that are kept in blocks and are the same for all viewers. [`crate::http_cache`] decides about all others.
 
 use crate::contract::{Trouble, is_plain, is_strong_tag};
-use crate::http_cache::{self, Fields, Tags, end_to_end, has_tags};
+use crate::http_cache::{self, Fields, INDEX_FRESH, ResponseKind, Tags, end_to_end, has_tags};
 use reqwest::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
     LAST_MODIFIED, SET_COOKIE, VARY,
@@ -85,11 +85,11 @@ fn written(name: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// Evaluates the header of a 200 or 206.
+/// Evaluates the header of a 200 or 206 at `path`.
 ///
 /// # Errors
 /// Why the answer must not be kept.
-pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
+pub fn terms(path: &str, header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let refused = |why| Err((Trouble::Uncacheable, why));
     let directives = Directives::of(header);
     if ["no-store", "private"].iter().any(|one| directives.has(one) || directives.may_mean(one)) {
@@ -120,15 +120,19 @@ pub fn terms(header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
     let all = fields_of(header);
     // By the origin's `Age` alone: an origin whose clock is behind would otherwise be asked about its films at each request.
     let age = http_cache::said_age(&all);
-    let fresh = freshness(header, &directives).min(FRESH_MAX).saturating_sub(age);
-    let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
-    // Before `stale-if-error`: an answer that must not be served stale must not be served stale on errors either (RFC 9111 section 4.2.4).
-    let stale = match must_ask.iter().any(|name| directives.has(name)) {
-        true => Duration::ZERO,
-        false => directives.seconds("stale-if-error").unwrap_or(STALE_UNSAID),
-    };
     let (content_type, modified) = passed_on(header);
     let date = text(header, DATE).and_then(|date| unix_seconds(&date));
+    let kind = ResponseKind::of(path, content_type.as_deref());
+    let unsaid = if kind == ResponseKind::Index { INDEX_FRESH } else { FRESH_UNSAID };
+    let fresh = freshness(header, &directives, unsaid).min(FRESH_MAX).saturating_sub(age);
+    let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
+    // Before `stale-if-error`: an answer that must not be served stale must not be served stale on errors either (RFC 9111 section 4.2.4).
+    let unchanged = modified.zip(date).map(|(modified, date)| date.saturating_sub(modified));
+    let unsaid = kind.stale(unchanged.map(Duration::from_secs), STALE_UNSAID);
+    let stale = match must_ask.iter().any(|name| directives.has(name)) {
+        true => Duration::ZERO,
+        false => directives.seconds("stale-if-error").unwrap_or(unsaid),
+    };
     let is_date_strong = modified.zip(date).is_some_and(|(modified, date)| modified < date);
     let Some(fields) = further(header) else { return refused("its header is too large") };
     let cache_control = directives.whole;
@@ -186,14 +190,14 @@ pub fn unsatisfied(header: &HeaderMap) -> Option<u64> {
     number(text(header, CONTENT_RANGE)?.strip_prefix("bytes */")?)
 }
 
-fn freshness(header: &HeaderMap, directives: &Directives) -> Duration {
+fn freshness(header: &HeaderMap, directives: &Directives, unsaid: Duration) -> Duration {
     if directives.has("no-cache") {
         return Duration::ZERO;
     }
     if let Some(said) = directives.seconds("s-maxage").or_else(|| directives.seconds("max-age")) {
         return said;
     }
-    let Some(expires) = text(header, EXPIRES) else { return FRESH_UNSAID };
+    let Some(expires) = text(header, EXPIRES) else { return unsaid };
     // An invalid date means that it has expired (RFC 9111 section 5.3).
     let date = text(header, DATE).and_then(|date| unix_seconds(&date));
     let left = unix_seconds(&expires).zip(date).map(|(end, now)| end.saturating_sub(now));
@@ -285,7 +289,7 @@ mod tests {
     fn of(lines: &[&str]) -> Result<Terms, Trouble> {
         let mut all = vec!["ETag: \"v1\""];
         all.extend(lines);
-        terms(&header(&all)).map_err(|(trouble, _)| trouble)
+        terms("/a", &header(&all)).map_err(|(trouble, _)| trouble)
     }
 
     fn fresh(lines: &[&str]) -> u64 {
@@ -342,6 +346,26 @@ mod tests {
         assert_eq!(dated("Expires: Sun, 06 Nov 1994 08:50:37 GMT"), 60);
         assert_eq!(dated("Expires: Sun, 06 Nov 1994 08:48:37 GMT"), 0);
         assert_eq!(dated("Expires: 0"), 0);
+    }
+
+    #[test]
+    fn an_index_without_a_lifetime_is_fresh_for_a_second_and_stale_for_seconds() {
+        let of = |path: &str, lines: &[&str]| {
+            let mut all = vec!["ETag: \"v1\"", "Date: Sun, 06 Nov 1994 08:49:40 GMT"];
+            all.extend(lines);
+            let terms = terms(path, &header(&all)).unwrap();
+            (terms.fresh.as_secs(), terms.stale.as_secs())
+        };
+        let changing = "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT";
+        let settled = "Last-Modified: Sun, 06 Nov 1994 07:49:38 GMT";
+        let day = 24 * 3600;
+        assert_eq!(of("/a.m3u8", &[changing]), (1, 10));
+        assert_eq!(of("/a.m3u8", &[]), (1, 10));
+        assert_eq!(of("/a.m3u8", &[settled]), (1, day));
+        assert_eq!(of("/a", &["Content-Type: application/dash+xml"]), (1, 10));
+        assert_eq!(of("/a.m3u8", &["Cache-Control: max-age=4, stale-if-error=5"]), (4, 5));
+        assert_eq!(of("/a.m3u8", &["Cache-Control: max-age=4"]), (4, 10));
+        assert_eq!(of("/a.m4s", &[changing]), (FRESH_UNSAID.as_secs(), day));
     }
 
     #[test]

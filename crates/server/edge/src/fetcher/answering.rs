@@ -7,13 +7,13 @@ use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{
     BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, Trouble,
 };
-use crate::http_cache::{Fields, RequestDirectives, Tags, update};
+use crate::http_cache::{Fields, INDEX_FRESH, RequestDirectives, ResponseKind, Tags, update};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
 use crate::store::{Epoch, Outdated, Stored};
 use reqwest::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, ETAG, EXPIRES, HeaderMap,
-    HeaderValue,
+    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, EXPIRES,
+    HeaderMap, HeaderValue,
 };
 use reqwest::{Response, StatusCode};
 use std::ops::Range;
@@ -28,6 +28,9 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// For how long the server asks for a response at a path without asking for an object first.
 const NO_OBJECT: Duration = Duration::from_secs(10);
+
+/// The same if there may be an object a moment later.
+const NO_OBJECT_YET: Duration = Duration::from_secs(1);
 
 /// How often the origin is asked because the object was changed through this edge before it answered.
 const TRIES: u32 = 3;
@@ -315,13 +318,15 @@ impl Helper {
             }
         };
         keep(&mut header, ETAG, Some(&before.etag));
+        // It decides how long an index is fresh.
+        keep(&mut header, CONTENT_TYPE, before.content_type.as_deref());
         keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
         keep(&mut header, EXPIRES, before.fields.first("expires"));
         // These describe the body of the 304, which has none (RFC 9111 section 3.2).
         for name in [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE] {
             header.remove(name);
         }
-        match terms(&header) {
+        match terms(&known.path, &header) {
             Ok(mut now) if now.etag == before.etag => {
                 self.origin.localize(&known.path, &mut now.fields);
                 let content_type = now.content_type.or(before.content_type);
@@ -385,7 +390,7 @@ impl Helper {
 fn other_for(status: StatusCode) -> Duration {
     match status {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
-            refused_for(Trouble::NotFound)
+            NO_OBJECT_YET
         }
         _ => Duration::ZERO,
     }
@@ -421,7 +426,9 @@ fn stale_left(object: &Stored) -> Duration {
 
 fn described(object: &Stored, is_stale: bool) -> Described {
     let said = object.said();
-    let fresh = if is_stale { RETRY.min(stale_left(object)) } else { fresh_left(object) };
+    let kind = ResponseKind::of(&object.path, said.terms.content_type.as_deref());
+    let retry = if kind == ResponseKind::Index { INDEX_FRESH } else { RETRY };
+    let fresh = if is_stale { retry.min(stale_left(object)) } else { fresh_left(object) };
     let stale = stale_left(object).saturating_sub(fresh);
     Described {
         path: object.path.clone(),

@@ -14,7 +14,7 @@ mod slots;
 mod telling;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
-use crate::http_cache::Tags;
+use crate::http_cache::{ABSENT, Tags};
 use crate::origin::{Origin, OriginAddress, Refused};
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use arriving::Arriving;
@@ -355,7 +355,7 @@ fn refused_for(why: Trouble) -> Duration {
     match why {
         // The operator has to change something.
         Trouble::Uncacheable | Trouble::TooLarge => Duration::from_secs(10),
-        // Players ask for the next segment of a live title before it exists.
+        Trouble::NotFound => ABSENT,
         _ => Duration::from_secs(1),
     }
 }

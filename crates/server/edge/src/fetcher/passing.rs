@@ -484,7 +484,7 @@ fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -
     if let Some(age) = newer.first("age") {
         dated.push("Age", age);
     }
-    let lifetime = lifetime(known.status, &dated, now.unix_seconds);
+    let lifetime = lifetime(&known.path, known.status, &dated, now.unix_seconds);
     StoredResponse { fields, lifetime, at: now.at, is_invalid: false, ..known.clone() }
 }
 

@@ -529,7 +529,7 @@ fn is_object(request: &ForwardedRequest, answer: &Response, length: Option<u64>)
         && length.is_some()
         && answer.status() == StatusCode::OK
         && !answer.headers().contains_key(CONTENT_RANGE)
-        && terms(answer.headers()).is_ok()
+        && terms(answer.url().path(), answer.headers()).is_ok()
 }
 
 /// Whether a response takes the place of what is stored, although it can't be stored itself: the origin has been asked, and no longer gives viewers
@@ -581,7 +581,7 @@ pub(super) fn stored(
     request: &Fields,
     now: Now,
 ) -> StoredResponse {
-    let lifetime = lifetime(status, fields, now.unix_seconds);
+    let lifetime = lifetime(path, status, fields, now.unix_seconds);
     let mut kept = stored_fields(fields);
     kept.remove(|name| name.eq_ignore_ascii_case("age"));
     StoredResponse {
@@ -590,6 +590,7 @@ pub(super) fn stored(
         status,
         lifetime,
         at: now.at,
+        asked_at: now.at,
         selecting: Selecting::of(request, fields),
         fields: kept,
         size: 0,

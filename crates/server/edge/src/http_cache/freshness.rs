@@ -1,7 +1,8 @@
 //! For how long a stored response may be used (RFC 9111 section 4.2, RFC 5861).
 
 use super::directives::delta;
-use super::{Directives, Fields};
+use super::live::MEDIA_FRESH;
+use super::{ABSENT, Directives, Fields, INDEX_FRESH, ResponseKind};
 use std::time::Duration;
 
 /// Older responses are revalidated, whatever the origin says.
@@ -12,9 +13,6 @@ const AGE_MAX: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// The most that is estimated.
 const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 3600);
-
-/// How long a 404 or 410 without any directive counts: players ask for the next segment of a live title before it exists.
-const ABSENT: Duration = Duration::from_secs(1);
 
 /// How long a stale response is served while the origin doesn't answer, unless the origin says. An error has no such time: it may be over, and players
 /// give up on a 404 but repeat a request that gets a 502.
@@ -37,11 +35,15 @@ pub struct Freshness {
     pub may_be_stale: bool,
 }
 
-/// The lifetime of a response that arrived at `now` (seconds since 1970).
-pub fn lifetime(status: u16, response: &Fields, now: u64) -> Freshness {
+/// The lifetime of the response at `path` that arrived at `now` (seconds since 1970).
+pub fn lifetime(path: &str, status: u16, response: &Fields, now: u64) -> Freshness {
+    let kind = ResponseKind::of(path, response.first("content-type"));
     let said = Directives::for_cdn(response);
     let age = age(response, now);
-    let total = total(status, response, &said, now);
+    let fresh = match chosen(kind, status, response, &said) {
+        Some(chosen) => chosen.saturating_sub(said_age(response)),
+        None => total(status, response, &said, now).min(FRESH_MAX).saturating_sub(age),
+    };
     // RFC 9111 sections 4.2.4 and 5.2.2: what forbids stale responses forbids those after an error, too.
     let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
     let may_be_stale = !must_ask.iter().any(|name| said.has(name));
@@ -49,10 +51,13 @@ pub fn lifetime(status: u16, response: &Fields, now: u64) -> Freshness {
         true => said.seconds(name).unwrap_or(unsaid),
         false => Duration::ZERO,
     };
-    let unsaid = if status >= 400 { Duration::ZERO } else { STALE_UNSAID };
+    let unsaid = match status {
+        400.. => Duration::ZERO,
+        _ => kind.stale(unchanged(response), STALE_UNSAID),
+    };
     Freshness {
         age,
-        fresh: total.min(FRESH_MAX).saturating_sub(age),
+        fresh,
         while_revalidating: allowed("stale-while-revalidate", Duration::ZERO),
         if_unreachable: allowed("stale-if-error", unsaid),
         if_error: allowed("stale-if-error", Duration::ZERO),
@@ -78,6 +83,30 @@ pub fn said_age(response: &Fields) -> Duration {
     said.min(AGE_MAX)
 }
 
+/// The lifetime that this cache chooses for what a live stream is made of, if the origin doesn't say. It counts from the arrival: dates have no
+/// fractions of a second, so by them most of it would be over.
+fn chosen(
+    kind: ResponseKind,
+    status: u16,
+    response: &Fields,
+    said: &Directives,
+) -> Option<Duration> {
+    let is_said = ["s-maxage", "max-age"].iter().any(|name| said.has(name))
+        || said.has_without_names("no-cache")
+        || response.has("expires");
+    let unchanged = unchanged(response);
+    match (status, kind) {
+        _ if is_said => None,
+        (404 | 410, _) if unchanged.is_none() => Some(ABSENT),
+        // Also a playlist of yesterday: the next stream may begin under its name.
+        (200, ResponseKind::Index) => Some(INDEX_FRESH),
+        (200, ResponseKind::Media) if unchanged.is_none_or(|time| time < 10 * MEDIA_FRESH) => {
+            Some(MEDIA_FRESH)
+        }
+        _ => None,
+    }
+}
+
 fn total(status: u16, response: &Fields, said: &Directives, now: u64) -> Duration {
     if said.has_without_names("no-cache") {
         return Duration::ZERO;
@@ -100,13 +129,14 @@ fn heuristic(status: u16, response: &Fields, said: &Directives) -> Duration {
     if !is_heuristic(status) && !said.has("public") {
         return Duration::ZERO;
     }
-    let changed = response.date("last-modified").zip(response.date("date"));
-    let tenth =
-        changed.map(|(changed, date)| Duration::from_secs(date.saturating_sub(changed) / 10));
-    match status {
-        404 | 410 => tenth.unwrap_or(ABSENT).min(HEURISTIC_MAX),
-        _ => tenth.unwrap_or_default().min(HEURISTIC_MAX),
-    }
+    let tenth = unchanged(response).map(|time| Duration::from_secs(time.as_secs() / 10));
+    tenth.unwrap_or_default().min(HEURISTIC_MAX)
+}
+
+/// The time from the last change to the response, by the origin's clock.
+fn unchanged(response: &Fields) -> Option<Duration> {
+    let changed = response.date("last-modified").zip(response.date("date"))?;
+    Some(Duration::from_secs(changed.1.saturating_sub(changed.0)))
 }
 
 /// Status codes that are heuristically cacheable (RFC 9110 section 15.1). 206 is not stored here.

@@ -7,6 +7,7 @@
 mod directives;
 mod fields;
 mod freshness;
+mod live;
 mod reuse;
 mod storing;
 mod tags;
@@ -14,6 +15,7 @@ mod tags;
 pub use directives::{Directives, RequestDirectives};
 pub use fields::{Fields, latin1_of};
 pub use freshness::{Freshness, lifetime, said_age};
+pub use live::{ABSENT, INDEX_FRESH, ResponseKind};
 pub use reuse::{Renewal, Selecting, is_invalidating, renewal, update, validators};
 pub use storing::{end_to_end, is_for_one_viewer, is_of_connection, may_store, stored_fields};
 pub use tags::{Tags, has_tags, tags_in};

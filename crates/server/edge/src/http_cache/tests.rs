@@ -37,16 +37,47 @@ fn how_long_a_response_is_fresh() {
         ("4.2.2", 403, &[("Last-Modified", DAY_BEFORE), DATE], 0),
         ("4.2.2", 599, &[("Last-Modified", DAY_BEFORE), DATE, ("Cache-Control", "public")], 8640),
         ("4.2.2", 200, &[], 0),
-        ("4.2.2", 404, &[], 1),
         ("9213 2.1", 200, &[("CDN-Cache-Control", "max-age=9"), ("Cache-Control", "no-cache")], 9),
         ("edge-arch", 200, &[("Surrogate-Control", "max-age=9"), ("Cache-Control", "no-cache")], 9),
         ("edge-arch", 200, &[("Surrogate-Control", "max-age=9;other")], 0),
         ("9213 2.1", 200, &[("CDN-Cache-Control", "&"), ("Cache-Control", "max-age=5")], 5),
     ];
     for (section, status, fields, fresh) in table {
-        let lasts = lifetime(*status, &Fields::of(fields), NOW);
+        let lasts = lifetime("/a", *status, &Fields::of(fields), NOW);
         assert_eq!(lasts.fresh, seconds(*fresh), "section {section}: {status} {fields:?}");
     }
+}
+
+#[test]
+fn how_long_what_a_live_stream_is_made_of_is_fresh() {
+    let changed = ("Last-Modified", "Sun, 06 Nov 1994 08:49:38 GMT");
+    let table: &[(&str, u16, &[(&str, &str)], u64)] = &[
+        ("/a.m3u8", 200, &[], 1000),
+        ("/a.m3u8", 200, &[changed, DATE], 1000),
+        ("/a.m3u8", 200, &[("Last-Modified", DAY_BEFORE), DATE], 1000),
+        ("/a.mpd?b", 200, &[("Cache-Control", "max-age=5")], 5000),
+        ("/a.mpd", 200, &[("Cache-Control", "no-cache")], 0),
+        ("/a.mpd", 301, &[], 0),
+        ("/a.m4s", 200, &[], 10_000),
+        ("/a.m4s", 200, &[changed, DATE], 10_000),
+        ("/a.m4s", 200, &[("Last-Modified", DAY_BEFORE), DATE], 8_640_000),
+        ("/a.m4s", 404, &[], 250),
+        ("/a", 410, &[], 250),
+        ("/a", 404, &[("Cache-Control", "max-age=5")], 5000),
+        ("/a", 200, &[("Content-Type", "application/dash+xml")], 1000),
+    ];
+    for (path, status, fields, fresh) in table {
+        let lasts = lifetime(path, *status, &Fields::of(fields), NOW);
+        assert_eq!(lasts.fresh, Duration::from_millis(*fresh), "{path} {status} {fields:?}");
+    }
+    let stale = |path: &str, fields: &[(&str, &str)]| {
+        lifetime(path, 200, &Fields::of(fields), NOW).if_unreachable
+    };
+    assert_eq!(stale("/a.m3u8", &[changed, DATE]), seconds(10));
+    assert_eq!(stale("/a.m3u8", &[]), seconds(10));
+    assert_eq!(stale("/a.m3u8", &[("Last-Modified", DAY_BEFORE), DATE]), seconds(24 * 3600));
+    assert_eq!(stale("/a.m3u8", &[("Cache-Control", "stale-if-error=60")]), seconds(60));
+    assert_eq!(stale("/a.m4s", &[]), seconds(24 * 3600));
 }
 
 #[test]
@@ -61,7 +92,7 @@ fn how_long_a_stale_response_is_used() {
         (200, "s-maxage=1, stale-while-revalidate=7", 0, 0, 0),
         (200, "proxy-revalidate", 0, 0, 0),
     ] {
-        let lasts = lifetime(status, &Fields::of(&[("Cache-Control", said)]), NOW);
+        let lasts = lifetime("/a", status, &Fields::of(&[("Cache-Control", said)]), NOW);
         let lasts = [lasts.while_revalidating, lasts.if_unreachable, lasts.if_error];
         assert_eq!(lasts, [revalidating, unreachable, error].map(seconds), "{status} {said}");
     }

@@ -8,6 +8,7 @@ use super::recent_purges::RecentPurges;
 use crate::http_cache::Tags;
 use crate::purge::Purge;
 use std::hash::{BuildHasher, RandomState};
+use std::time::Instant;
 
 /// Paths whose hashes agree share an epoch. Then an invalidation of one also keeps a response of the other from being stored, once.
 const EPOCHS: usize = 1024;
@@ -17,6 +18,8 @@ const EPOCHS: usize = 1024;
 pub(crate) struct Epoch {
     changes: u64,
     purges: u64,
+    /// When it was noted, just before the request.
+    pub(super) asked_at: Instant,
 }
 
 /// Why a response that was requested in an earlier epoch is not to be used as it is.
@@ -45,7 +48,8 @@ impl Default for Epochs {
 impl Epochs {
     /// The current epoch of `path`.
     pub(super) fn of(&self, path: &str) -> Epoch {
-        Epoch { changes: self.current[self.index(path)], purges: self.purges.last() }
+        let changes = self.current[self.index(path)];
+        Epoch { changes, purges: self.purges.last(), asked_at: Instant::now() }
     }
 
     /// Ends the epoch of `path`: responses that were requested before are not to be stored.

@@ -29,6 +29,8 @@ pub(crate) struct StoredResponse {
     pub(crate) lifetime: Freshness,
     /// When the origin said that.
     pub(crate) at: Instant,
+    /// When the origin was asked.
+    pub(crate) asked_at: Instant,
     pub(crate) selecting: Selecting,
     /// The length of its body.
     pub(crate) size: u64,
@@ -72,6 +74,17 @@ impl StoredResponse {
             true => Use::WhileRevalidating,
             false => Use::AfterRevalidation,
         }
+    }
+
+    /// Whether `other` is the newer one of two that the origin was asked for at the same time: by its dates, or else by the order of the requests. A
+    /// playlist must not go back.
+    fn is_displaced_by(&self, other: &Self) -> bool {
+        let later = |name: &str| {
+            let dates = self.fields.date(name).zip(other.fields.date(name));
+            dates.filter(|(own, others)| own != others).map(|(own, others)| own < others)
+        };
+        let by_dates = later("date").or_else(|| later("last-modified"));
+        self.asked_at <= other.asked_at || by_dates == Some(true)
     }
 
     /// Bytes of memory, roughly. Its path is in two tables, too.
@@ -146,11 +159,14 @@ impl Responses {
     }
 
     /// Adds a response to `request`, which was sent in the epoch `asked`, in place of those that the request would have selected. Returns the
-    /// numbers of those whose files are to be removed: the displaced ones, or its own if that epoch has ended.
+    /// numbers of those whose files are to be removed: the displaced ones, or its own if that epoch has ended, or if a newer response has overtaken it.
     pub(crate) fn put(&mut self, new: StoredResponse, request: &Fields, asked: Epoch) -> Vec<u64> {
+        let new = StoredResponse { asked_at: asked.asked_at, ..new };
+        let stored = self.find(&new.path, request);
+        let is_overtaken = stored.is_some_and(|stored| !stored.is_displaced_by(&new));
         match self.outdated(&new.path, &Tags::of(&new.fields), asked) {
-            None => self.insert(new, request),
-            Some(_) => vec![new.number],
+            None if !is_overtaken => self.insert(new, request),
+            _ => vec![new.number],
         }
     }
 
@@ -271,7 +287,7 @@ mod tests {
         let request = Fields::of(&[("Accept-Language", language)]);
         let fields = Fields::of(&[("Vary", "Accept-Language")]);
         let selecting = Selecting::of(&request, &fields);
-        let lifetime = crate::http_cache::lifetime(200, &fields, 0);
+        let lifetime = crate::http_cache::lifetime("/a", 200, &fields, 0);
         let (path, at) = ("/a".to_owned(), Instant::now());
         let new = StoredResponse {
             number,
@@ -280,6 +296,7 @@ mod tests {
             fields,
             lifetime,
             at,
+            asked_at: at,
             selecting,
             size: 1,
             is_invalid: false,
@@ -309,6 +326,41 @@ mod tests {
         let numbers: Vec<u64> = responses.paths.keys().copied().collect();
         assert!(numbers.into_iter().all(|number| responses.remove(number)));
         assert!(!responses.has("/a") && responses.bytes == 0 && !responses.remove(3));
+    }
+
+    #[test]
+    fn of_two_responses_that_were_asked_for_at_once_the_newer_one_stays() {
+        const BEFORE: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+        const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+        type Dates = &'static [(&'static str, &'static str)];
+        let table: &[(Dates, Dates, bool)] = &[
+            // What arrives last was asked for first.
+            (&[], &[], true),
+            (&[("Date", BEFORE)], &[("Date", BEFORE)], true),
+            (&[("Date", AFTER)], &[("Date", BEFORE)], true),
+            (&[("Date", BEFORE)], &[("Date", AFTER)], false),
+            (&[("Last-Modified", BEFORE)], &[("Last-Modified", AFTER)], false),
+            (&[("Date", AFTER), ("Last-Modified", BEFORE)], &[("Date", BEFORE)], true),
+        ];
+        for (first, second, is_overtaken) in table {
+            let mut responses = Responses::default();
+            let [early, late] = [0, 1].map(|_| responses.epoch("/a"));
+            let with = |number, fields: &[(&str, &str)]| {
+                let (new, request) = response(number, "en");
+                let mut fields = Fields::of(fields);
+                fields.push("Vary", "Accept-Language");
+                (StoredResponse { fields, ..new }, request)
+            };
+            let (one, request) = with(1, first);
+            assert!(responses.put(one, &request, late).is_empty());
+            let (two, _) = with(2, second);
+            let gone = responses.put(two, &request, early);
+            assert_eq!(gone, [if *is_overtaken { 2 } else { 1 }], "{first:?} {second:?}");
+            let (three, _) = with(3, &[("Date", BEFORE)]);
+            let asked = responses.epoch("/a");
+            assert_eq!(responses.put(three, &request, asked).len(), 1, "a clock may go back");
+            assert_eq!(responses.find("/a", &request).map(|one| one.number), Some(3));
+        }
     }
 
     #[test]
