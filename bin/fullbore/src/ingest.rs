@@ -85,6 +85,12 @@ pub(crate) struct Ingest {
     /// language; with ":forced", only forced ones
     #[arg(long, value_name = "TRACK", value_parser = burn_in, conflicts_with = "copy")]
     burn_in: Option<BurnIn>,
+    /// Picture for the poster (JPEG, PNG, WebP or any other that ffmpeg reads), for a single FILE [default: a frame of a film, the cover of sound]
+    #[arg(long, value_name = "FILE")]
+    poster: Option<PathBuf>,
+    /// Use the cover in a film's file as its poster, if there is one
+    #[arg(long, conflicts_with = "poster")]
+    cover: bool,
     /// Replace the title if it already exists, even if nothing has changed
     #[arg(long)]
     again: bool,
@@ -234,7 +240,9 @@ impl Ingest {
         if !(0.5..=20.0).contains(&self.segment_seconds) {
             return Err(UsageError::SegmentSeconds);
         }
-        if self.file.len() > 1 && (self.title.is_some() || !self.subtitle.is_empty()) {
+        if self.file.len() > 1
+            && (self.title.is_some() || self.poster.is_some() || !self.subtitle.is_empty())
+        {
             return Err(UsageError::SeveralFiles);
         }
         check_folders(&self.library).map_err(UsageError::Folders)?;
@@ -271,6 +279,8 @@ impl Ingest {
             segment_seconds: self.segment_seconds,
             subtitles: self.subtitle.clone(),
             burn_in: self.burn_in.clone(),
+            poster: self.poster.clone(),
+            cover: self.cover,
             series: self.series.clone(),
             again: self.again,
             bounds: self.bounds.bounds(),
@@ -301,7 +311,7 @@ enum UsageError {
     #[error("--segment-seconds must be between 0.5 and 20")]
     SegmentSeconds,
     /// An option for a single file was given with several.
-    #[error("--title and --subtitle are for a single FILE")]
+    #[error("--title, --poster and --subtitle are for a single FILE")]
     SeveralFiles,
     /// The library's folders cannot be served together.
     #[error(transparent)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::made::{Made, Picture, Sound, Subtitles};
+use super::made::{Made, Picture, Sound, Subtitles, Tiles};
 use crate::captions::Captions;
 use crate::mp4::{Cicp, Track};
 use crate::role::Role;
@@ -16,6 +16,8 @@ const AUDIO_PURPOSE: &str = "urn:tva:metadata:cs:AudioPurposeCS:2007";
 const CHANNELS: &str = "urn:mpeg:mpegB:cicp:ChannelConfiguration";
 /// Begins the schemes of colours (ISO/IEC 23091-2), as DASH-IF's interoperability points use them.
 const CICP: &str = "urn:mpeg:mpegB:cicp:";
+/// Marks pictures that consist of thumbnails (DASH-IF IOP 4.3 section 6.2.6); the value says how many.
+const TILES: &str = "http://dashif.org/guidelines/thumbnail_tile";
 const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
 /// The default is 1. Players choose between the ladders by this, if they can show both.
@@ -42,6 +44,13 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
     }
     for (index, one) in made.subtitles.iter().enumerate() {
         text.push_str(&subtitles(one, 1 + made.audio.len() + index, folder));
+    }
+    if let Some(all) = &made.tiles {
+        text.push_str(&tiles(
+            all,
+            ladders.len().max(1) + made.audio.len() + made.subtitles.len(),
+            folder,
+        ));
     }
     text.push_str("</Period>\n</MPD>\n");
     text
@@ -168,6 +177,18 @@ fn subtitles(one: &Subtitles, id: usize, folder: &str) -> String {
         language(one.language.as_deref()),
         described(&one.name, &one.roles, &text_roles(one)),
         one.file
+    )
+}
+
+/// The sheets of thumbnails. They come last, and so does their id, so that all other tracks keep theirs.
+fn tiles(all: &Tiles, id: usize, folder: &str) -> String {
+    let Tiles { files, width, height, per_row, seconds, bits_per_second } = all;
+    format!(
+        "<AdaptationSet id=\"{id}\" contentType=\"image\" mimeType=\"image/jpeg\">\n\
+         <SegmentTemplate media=\"{folder}/{files}\" timescale=\"1\" duration=\"{seconds}\" startNumber=\"1\"/>\n\
+         <Representation id=\"thumbnails\" bandwidth=\"{bits_per_second}\" width=\"{width}\" height=\"{height}\">\n\
+         <EssentialProperty schemeIdUri=\"{TILES}\" value=\"{per_row}x{per_row}\"/>\n\
+         </Representation>\n</AdaptationSet>\n"
     )
 }
 

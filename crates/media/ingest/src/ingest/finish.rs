@@ -83,8 +83,8 @@ impl Ingest<'_> {
             _ => Colours::target(),
         };
         let colours = pictures::Reading { stored, has_zscale: self.tools.has_zscale };
-        pictures::poster(made, &colours, version, limits)?;
-        pictures::thumbnails(made, &colours, version, limits)?;
+        self.make_poster(made, &colours, version, limits)?;
+        made.tiles = pictures::thumbnails(made, &colours, version, limits)?;
         chapters::write(&self.source.chapters, version, made)?;
         for playlist in hls::media(made) {
             let path = version.join(&playlist.file);
@@ -134,7 +134,7 @@ impl Ingest<'_> {
             bytes: self.film.metadata().attempt("look at", self.file)?.len(),
             key: self.key()?,
         };
-        let picture = |name: &str| (!made.video.is_empty()).then(|| format!("{folder}/{name}"));
+        let path = |name: &str| format!("{folder}/{name}");
         Ok(Record {
             version,
             kind,
@@ -149,10 +149,10 @@ impl Ingest<'_> {
             video: video(made, folder),
             audio: audio(made, folder),
             subtitles: subtitle_records(made, folder),
-            poster: picture(pictures::POSTER),
-            thumbnails: picture(pictures::THUMBNAILS),
+            poster: made.has_poster.then(|| path(pictures::POSTER)),
+            thumbnails: made.tiles.is_some().then(|| path(pictures::THUMBNAILS)),
             burnt_in: self.source.burnt.as_ref().map(burnt_in),
-            chapters: made.has_chapters.then(|| format!("{folder}/{}", chapters::CHAPTERS)),
+            chapters: made.has_chapters.then(|| path(chapters::CHAPTERS)),
             files,
             replaced: Vec::new(),
             sha256: String::new(),

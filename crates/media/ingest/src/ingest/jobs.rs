@@ -135,7 +135,7 @@ fn encoded_video(
 ) -> Job {
     let (width, height) = size(video, rung.height);
     let kbps = kbps(rung.kbps, video.frame_rate, options.video_codec);
-    let scale = video.colours.scale_to_bt709(width, height, tools.has_zscale);
+    let scale = video.colours.scale_to_bt709(&format!("{width}:{height}"), tools.has_zscale);
     let film = filters(video, &scale);
     let mut arguments = match burnt {
         None => vec!["-vf".into(), film.into()],

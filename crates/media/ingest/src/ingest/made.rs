@@ -16,6 +16,10 @@ pub(super) struct Made {
     /// In the source's order. Exactly one is the default.
     pub(super) audio: Vec<Sound>,
     pub(super) subtitles: Vec<Subtitles>,
+    /// Whether there is a poster.
+    pub(super) has_poster: bool,
+    /// The sheets of thumbnails, if there is a picture.
+    pub(super) tiles: Option<Tiles>,
     /// Whether there is a file of chapters.
     pub(super) has_chapters: bool,
     /// In the pictures, the same in every size.
@@ -53,6 +57,21 @@ pub(super) struct Subtitles {
     /// Unique among the subtitles.
     pub(super) name: String,
     pub(super) roles: Vec<Role>,
+}
+
+/// The sheets of thumbnails, all alike.
+pub(super) struct Tiles {
+    /// Their names, with `$Number$` for the number of a sheet, from 1.
+    pub(super) files: String,
+    /// The size of a sheet.
+    pub(super) width: u32,
+    pub(super) height: u32,
+    /// A sheet has this many thumbnails in a row, and as many rows.
+    pub(super) per_row: u32,
+    /// How much of the film a sheet shows.
+    pub(super) seconds: f64,
+    /// The rate of the largest sheet.
+    pub(super) bits_per_second: u64,
 }
 
 impl Subtitles {

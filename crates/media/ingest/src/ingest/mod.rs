@@ -24,6 +24,7 @@ mod jobs;
 mod made;
 mod options;
 mod pictures;
+mod poster;
 mod progress;
 mod publish;
 mod segment_count;
@@ -96,6 +97,8 @@ struct Ingest<'a> {
     film: File,
     /// The additional files of subtitles, open, in the order of the options.
     side: Vec<File>,
+    /// The poster of the options' choice.
+    poster: Option<poster::Chosen>,
     library: &'a Path,
     title: &'a TitleName,
     options: &'a Options,
@@ -126,13 +129,14 @@ pub fn ingest(
     let side: Result<_, _> = options.subtitles.iter().map(|one| film::open(&one.path)).collect();
     let identity = identity(file, &film)?;
     let source = probed(&film, options, stop)?;
+    let (side, poster) = (side?, poster::Chosen::open(options, stop)?);
     if !library.is_dir() {
         fs::create_dir(library).attempt("make the folder", library)?;
     }
     let tools = Tools::ask(&source, options);
     hdr::check(&source, options, tools)?;
     let ingest =
-        Ingest { file, film, side: side?, library, title, options, stop, source, tools, identity };
+        Ingest { file, film, side, poster, library, title, options, stop, source, tools, identity };
     if let Some(kept) = ingest.kept()? {
         return Ok(kept);
     }
@@ -321,6 +325,7 @@ impl Ingest<'_> {
             let sums = sum.attempt("read", &side.path)?;
             parts.extend([side.language.clone(), sums.whole]);
         }
+        parts.extend(self.poster_key()?);
         Ok(sha256::of_parts(parts.iter().map(String::as_bytes)))
     }
 

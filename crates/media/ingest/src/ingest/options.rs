@@ -105,6 +105,10 @@ pub struct Options {
     pub subtitles: Vec<SideSubtitles>,
     /// Subtitles that are pictures, to be burnt into every size.
     pub burn_in: Option<BurnIn>,
+    /// A picture to use as the poster. Without one, the poster of a film is one of its frames, and that of sound is its cover.
+    pub poster: Option<PathBuf>,
+    /// Use a film's cover as its poster, if it has one.
+    pub cover: bool,
     /// The series that the title belongs to.
     pub series: Option<TitleName>,
     /// Replace the title if it already exists, even from the same file with the same options.
@@ -127,6 +131,8 @@ impl Default for Options {
             segment_seconds: 4.0,
             subtitles: Vec::new(),
             burn_in: None,
+            poster: None,
+            cover: false,
             series: None,
             again: false,
             bounds: Bounds::default(),

@@ -22,7 +22,12 @@ pub(crate) fn said(command: &mut Command) -> String {
 /// One stream's entries from ffprobe, separated by commas.
 pub(crate) fn probe(file: &Path, entries: &str) -> String {
     let mut command = Command::new("ffprobe");
-    command.args(["-v", "error", "-of", "csv=p=0", "-show_entries", entries]).arg(file);
+    command.args(["-v", "error", "-of", "csv=p=0", "-show_entries", entries]);
+    if file.extension().is_some_and(|extension| extension == "jpg") {
+        // By itself, ffprobe reads a picture's name as a pattern: `%d` stands for numbers.
+        command.args(["-f", "jpeg_pipe"]);
+    }
+    command.arg(file);
     said(&mut command).trim().to_owned()
 }
 
@@ -285,6 +290,9 @@ fn dash(title: &Path, record: &Record) {
     for one in document.descendants().filter(|node| node.tag_name().name() == "Representation") {
         ids.push(one.attribute("id").expect("an id"));
         let child = |name| one.children().find(|node| node.tag_name().name() == name);
+        if is_image(&one) {
+            continue;
+        }
         let file = child("BaseURL").and_then(|node| node.text()).expect("a file");
         let bytes = fs::read(title.join(file)).expect("the file it names");
         if let Some(segments) = child("SegmentBase") {
@@ -300,11 +308,24 @@ fn dash(title: &Path, record: &Record) {
         }
     }
     assert_eq!(track_count, record.video.len() + record.audio.len());
-    assert_eq!(ids.len(), track_count + record.subtitles.len());
+    let images = usize::from(record.thumbnails.is_some());
+    assert_eq!(ids.len(), track_count + record.subtitles.len() + images);
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), track_count + record.subtitles.len());
+    assert_eq!(ids.len(), track_count + record.subtitles.len() + images);
+    let sets = root.descendants().filter(|node| node.tag_name().name() == "AdaptationSet");
+    let mut set_ids: Vec<_> = sets.map(|set| set.attribute("id").expect("an id")).collect();
+    let set_count = set_ids.len();
+    set_ids.sort_unstable();
+    set_ids.dedup();
+    assert_eq!(set_ids.len(), set_count, "two sets have one id: {text}");
+    crate::posters::tiles_are_right(title, record, root);
     schema(&title.join(&record.dash));
+}
+
+fn is_image(representation: &roxmltree::Node) -> bool {
+    let set = representation.parent().expect("an AdaptationSet");
+    set.attribute("contentType") == Some("image")
 }
 
 /// The allowed contents of an element: required attributes, optional ones, and its children in order; as far as they are used here (ISO/IEC
@@ -332,6 +353,7 @@ const FORMS: &[Form] = &[
             "Label",
             "Accessibility",
             "Role",
+            "SegmentTemplate",
             "Representation",
         ],
     ),
@@ -339,8 +361,9 @@ const FORMS: &[Form] = &[
         "Representation",
         &["id", "bandwidth"],
         &["codecs", "width", "height", "frameRate", "sar"],
-        &["AudioChannelConfiguration", "BaseURL", "SegmentBase"],
+        &["AudioChannelConfiguration", "EssentialProperty", "BaseURL", "SegmentBase"],
     ),
+    ("SegmentTemplate", &["media", "duration"], &["timescale", "startNumber"], &[]),
     ("SegmentBase", &["indexRange"], &["timescale", "indexRangeExact"], &["Initialization"]),
     ("Initialization", &["range"], &[], &[]),
     ("Role", &["schemeIdUri", "value"], &[], &[]),
@@ -384,6 +407,8 @@ fn is_valid(attribute: &str, value: &str) -> bool {
         | "height"
         | "timescale"
         | "selectionPriority"
+        | "duration"
+        | "startNumber"
         | "subsegmentStartsWithSAP" => number(value),
         "indexRangeExact" | "subsegmentAlignment" => value == "true",
         "frameRate" => two('/').is_some_and(|(a, b)| number(&a) && number(&b)),
@@ -396,7 +421,7 @@ fn is_valid(attribute: &str, value: &str) -> bool {
             .and_then(|rest| rest.strip_suffix('S'))
             .is_some_and(|seconds| seconds.parse::<f64>().is_ok_and(|seconds| seconds > 0.0)),
         "type" => value == "static",
-        "contentType" => ["video", "audio", "text"].contains(&value),
+        "contentType" => ["video", "audio", "text", "image"].contains(&value),
         _ => !value.is_empty() && !value.contains(char::is_whitespace),
     }
 }

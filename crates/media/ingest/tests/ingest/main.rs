@@ -19,6 +19,7 @@ mod layouts;
 mod library;
 mod odd_sources;
 mod played;
+mod posters;
 mod rates;
 mod replacing;
 mod resuming;
