@@ -91,9 +91,9 @@ impl Made {
         self.ladders().next().unwrap_or_default()
     }
 
-    /// The title's playing time: that of its longest picture or sound.
+    /// The title's playing time: until its last picture or sound ends.
     pub(super) fn seconds(&self) -> f64 {
-        self.tracks().map(|(_, track)| track.seconds()).fold(0.0, f64::max)
+        self.tracks().map(|(_, track)| track.ends_seconds()).fold(0.0, f64::max)
     }
 
     /// The longest segment of any picture or sound.

@@ -9,6 +9,7 @@
 mod boxes;
 mod codec;
 mod colour;
+mod edits;
 mod fragment;
 mod index;
 mod join;
@@ -41,6 +42,8 @@ pub(crate) struct Track {
     pub(crate) index: Range<u64>,
     /// Ticks per second of the segments' durations.
     pub(crate) timescale: u32,
+    /// When its first frame or sample is played, in ticks: later than 0 only in a copy of a stream that begins late.
+    pub(crate) begins_ticks: u64,
     /// In playing order and without gaps, to the end of the file.
     pub(crate) segments: Vec<Segment>,
     /// The bytes of each segment, from its start, that a player needs to show its first frame, if each begins with a key frame.
@@ -88,10 +91,12 @@ impl Track {
         let key_frames = begins.iter().zip(&segments).map(key_frame).collect();
         let is_alone = |one: &Fragment| one.start.is_some_and(|start| !start.has_leading_frames);
         let is_independent = begins.iter().all(is_alone);
+        let first = begins.first().and_then(|one| one.played_from).unwrap_or(0);
         Ok(Self {
             head_bytes: index.range.start,
             index: index.range,
             timescale,
+            begins_ticks: edits::played_at(&head.content, first),
             segments,
             key_frames,
             is_independent,
@@ -104,6 +109,11 @@ impl Track {
     /// Its dynamic range. One that isn't stated is the standard one.
     pub(crate) fn range(&self) -> VideoRange {
         self.colours.map_or(VideoRange::Sdr, Cicp::range)
+    }
+
+    /// When its last frame or sample ends.
+    pub(crate) fn ends_seconds(&self) -> f64 {
+        self.begins_ticks as f64 / f64::from(self.timescale) + self.seconds()
     }
 
     /// Its playing time.
