@@ -24,7 +24,7 @@ pub(crate) struct Colours {
     matrix: &'static str,
     /// A tag that is read as another because ffmpeg's filters can't convert it.
     unsupported: Option<&'static str>,
-    /// Whether primaries and matrix are both stated.
+    /// Whether primaries and matrix are both stated, by the picture itself.
     is_stated: bool,
 }
 
@@ -44,6 +44,8 @@ pub(crate) struct ColourTags<'a> {
     pub(crate) primaries: Option<&'a str>,
     pub(crate) transfer: Option<&'a str>,
     pub(crate) matrix: Option<&'a str>,
+    /// Whether some of them are stated only by the container, so that a copy would lose them.
+    pub(crate) is_of_container: bool,
 }
 
 /// A tag's name, and its code point (ITU-T H.273).
@@ -162,7 +164,7 @@ impl Colours {
             transfer: transfer.or(linear).unwrap_or("bt709"),
             matrix: matrix.unwrap_or(assumed_matrix),
             unsupported: unconvertible.or(curve),
-            is_stated: primaries.is_some() && matrix.is_some(),
+            is_stated: primaries.is_some() && matrix.is_some() && !tags.is_of_container,
         }
     }
 

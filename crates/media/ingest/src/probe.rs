@@ -2,6 +2,8 @@
 //!
 //! Only data that affects the packaging of a film is kept. Decoding shows whether the file is complete, not this.
 
+mod container_colours;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -34,14 +36,16 @@ pub(crate) const PIXEL_SHAPES: RangeInclusive<f64> = 0.125..=8.0;
 
 /// Examines a film with ffprobe. It reads further ahead if it does not find the sound at first: sound may begin late.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
-    let short = probe_ahead(film, bounds, stop, ReadAhead::Short)?;
-    if !short.may_have_more() {
-        return Ok(short.into_source(ReadAhead::Short));
+    let mut short = probe_ahead(film, bounds, stop, ReadAhead::Short)?;
+    if short.may_have_more() {
+        let far = probe_ahead(film, bounds, stop, ReadAhead::Far)?;
+        // If there is no more to find, ingest saves the time of reading ahead in every run.
+        if far.playable() > short.playable() {
+            return Ok(far.into_source(ReadAhead::Far));
+        }
     }
-    let far = probe_ahead(film, bounds, stop, ReadAhead::Far)?;
-    // If there is no more to find, ingest saves the time of reading ahead in every run.
-    if far.playable() > short.playable() {
-        return Ok(far.into_source(ReadAhead::Far));
+    if short.may_lack_colours() {
+        short.add_colours(&container_colours::streams(film, bounds, stop)?);
     }
     Ok(short.into_source(ReadAhead::Short))
 }
@@ -136,6 +140,9 @@ struct Stream {
     duration: Option<String>,
     start_time: Option<String>,
     nb_frames: Option<String>,
+    /// Whether some of its colours are stated only by the container.
+    #[serde(skip)]
+    has_colours_of_container: bool,
     /// Flags by name; newer versions of ffmpeg know more of them.
     #[serde(default)]
     disposition: HashMap<String, u8>,
@@ -441,6 +448,7 @@ impl Stream {
             primaries: self.color_primaries.as_deref(),
             transfer: self.color_transfer.as_deref(),
             matrix: self.color_space.as_deref(),
+            is_of_container: self.has_colours_of_container,
         }
     }
 
