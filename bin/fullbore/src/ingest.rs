@@ -67,12 +67,12 @@ pub(crate) struct Ingest {
     #[arg(long, value_enum, default_value_t = AudioArg::Aac)]
     audio_codec: AudioArg,
     /// Audio channels to keep
-    #[arg(long, value_enum, default_value_t = ChannelsArg::Stereo)]
+    #[arg(long, value_enum, default_value_t = ChannelsArg::Both)]
     audio_channels: ChannelsArg,
     /// Encoder speed against picture quality
     #[arg(long, value_enum, default_value_t = SpeedArg::Balanced)]
     speed: SpeedArg,
-    /// Keep the video as it is, in one size; keep the audio too if browsers can play it
+    /// Keep the video as it is, in one size; keep the audio too if players can play it
     #[arg(long, conflicts_with_all = ["ladder", "video_codec", "speed"])]
     copy: bool,
     /// Length of a segment and distance between key frames in seconds, 0.5 to 20
@@ -158,9 +158,11 @@ enum AudioArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ChannelsArg {
+    /// Stereo, and next to it surround if the source has it: AC-3 and E-AC-3 as they are, others in E-AC-3 with up to 5.1
+    Both,
     /// Stereo at most; more channels are mixed down
     Stereo,
-    /// All channels of the source
+    /// All channels of the source, in AAC up to 5.1 or in Opus up to 7.1, and no stereo
     Source,
 }
 
@@ -266,6 +268,7 @@ impl Ingest {
                 AudioArg::Opus => AudioCodec::Opus,
             },
             channels: match self.audio_channels {
+                ChannelsArg::Both => Channels::Both,
                 ChannelsArg::Stereo => Channels::Stereo,
                 ChannelsArg::Source => Channels::Source,
             },

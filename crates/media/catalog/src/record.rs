@@ -52,7 +52,7 @@ pub struct Record {
     pub dash: String,
     /// Pictures, smallest first; those of high dynamic range after the others.
     pub video: Vec<VideoRecord>,
-    /// Sound, in the source's order.
+    /// Sound, in the source's order, then other versions of it.
     pub audio: Vec<AudioRecord>,
     /// WebVTT files.
     pub subtitles: Vec<SubtitleRecord>,
@@ -131,6 +131,9 @@ pub struct AudioRecord {
     pub roles: Vec<String>,
     /// Whether players choose it by default.
     pub is_default: bool,
+    /// The file of the basic version of the same sound, if this is another version of it: in surround, or in AC-3, E-AC-3 or FLAC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_of: Option<String>,
     /// 2 is stereo.
     pub channels: u32,
     /// Mean.
@@ -274,7 +277,9 @@ impl Record {
     fn paths(&self) -> impl Iterator<Item = &str> {
         let own = [&self.folder, &self.hls, &self.dash].into_iter();
         let video = self.video.iter().flat_map(|one| [&one.file, &one.playlist]);
-        let audio = self.audio.iter().flat_map(|one| [&one.file, &one.playlist]);
+        let audio = self.audio.iter().flat_map(|one| {
+            [Some(&one.file), Some(&one.playlist), one.version_of.as_ref()].into_iter().flatten()
+        });
         let pictures = self.poster.iter().chain(&self.thumbnails).chain(&self.chapters);
         let others = self.subtitles.iter().map(|one| &one.file);
         let others = others.chain(self.replaced.iter().map(|one| &one.folder));

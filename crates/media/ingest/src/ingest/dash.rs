@@ -123,22 +123,37 @@ fn captions(captions: &Captions) -> String {
     described("cea-608", channels.collect()) + &described("cea-708", services.collect())
 }
 
+/// A sound, or another version of it, which has the same language and roles. Players that can't play its codec pass over it.
 fn sound(made: &Made, one: &Sound, id: usize, folder: &str) -> String {
     let mut text = format!(
         "<AdaptationSet id=\"{id}\" contentType=\"audio\" mimeType=\"audio/mp4\"{} \
-         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\">\n{}",
+         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\"{}>\n{}",
         language(one.language.as_deref()),
-        described(&one.name, &one.roles, &sound_roles(one))
+        priority(made, one),
+        described(&one.label, &one.roles, &sound_roles(one))
     );
     let channels = format!(
         "<AudioChannelConfiguration schemeIdUri=\"{CHANNELS}\" value=\"{}\"/>\n",
-        one.layout.cicp
+        arrangement(one)
     );
     let file = format!("{folder}/{}", one.file);
     let track = (&one.track, buffer_seconds(made));
     text.push_str(&representation(&format!("audio-{id}"), &file, track, "", &channels));
     text.push_str("</AdaptationSet>\n");
     text
+}
+
+/// The number of a sound's arrangement of channels. AAC has the same numbers (ISO/IEC 14496-3 table 1.19), and its file decides: ffprobe doesn't
+/// tell its two arrangements of 7.1 apart.
+fn arrangement(one: &Sound) -> u32 {
+    one.track.channel_configuration.unwrap_or(one.layout.cicp)
+}
+
+/// Players that don't choose by the number of channels, such as dash.js, would take the version with the highest rate. The basic version is
+/// preferred (section 5.3.3.2; the default is 1), and players for more loudspeakers choose the other one.
+fn priority(made: &Made, one: &Sound) -> &'static str {
+    let has_other = made.audio.iter().any(|other| other.is_other);
+    if has_other && !one.is_other { " selectionPriority=\"2\"" } else { "" }
 }
 
 /// The values of Role for a sound (ISO/IEC 23009-1 section 5.8.5.5). The scheme has none for the original language.

@@ -9,16 +9,19 @@ use catalog::{
 };
 
 use super::error::{Attempt, IngestError};
-use super::made::{Made, beside};
+use super::made::{Made, Sound, beside};
 use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
-use super::{Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, subtitles};
+use super::{
+    Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, sound_jobs,
+    subtitles,
+};
 use crate::bitmap_subtitles::BitmapSubtitles;
 use crate::captions::Captions;
 use crate::colour::Colours;
 use crate::role::Role;
-use crate::source::{Burnt, DolbyVision, Video};
+use crate::source::{Audio, Burnt, DolbyVision, Video};
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
@@ -177,21 +180,41 @@ impl Ingest<'_> {
             }
             notes.extend(self.hdr_note());
         }
-        for (sound, source) in made.audio.iter().zip(&self.source.audio) {
-            let (from, to) = (source.channels, sound.layout.channels());
-            if to < from {
-                notes.push(format!("{}: {from} channels were mixed down to {to}", sound.name));
-            } else if to > from {
-                let (from, to) = (jobs::layout_name(source), sound.layout.name);
-                notes.push(format!(
-                    "{}: {from} became {to}, the nearest arrangement of {}",
-                    sound.name, sound.track.codec
-                ));
+        for (index, source) in self.source.audio.iter().enumerate() {
+            let versions = made.audio.iter().filter(|one| one.index == index);
+            // The best version says what became of the sound.
+            if let Some(best) = versions.max_by_key(|one| one.is_other) {
+                notes.extend(self.sound_notes(best, source));
             }
-            let encoded = jobs::why_not_copied(source).filter(|_| self.options.copy);
-            notes.extend(encoded.map(|why| format!("{}: re-encoded, {why}", sound.name)));
         }
         notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg reports: {said}")));
+        notes
+    }
+
+    /// Notes on what happened to a sound.
+    fn sound_notes(&self, sound: &Sound, source: &Audio) -> Vec<String> {
+        let mut notes = Vec::new();
+        let name = &sound.name;
+        let (from, to) = (source.channels, sound.layout.channels());
+        if to < from {
+            notes.push(format!("{name}: {from} channels were mixed down to {to}"));
+        } else if to > 2 && !sound.layout.has_all_of(source) {
+            let (from, to) = (sound_jobs::layout_name(source), sound.layout.name);
+            notes.push(format!("{name}: {from} was mixed down to {to}"));
+        } else if to > from {
+            let (from, to) = (sound_jobs::layout_name(source), sound.layout.name);
+            notes.push(format!(
+                "{name}: {from} became {to}, the nearest arrangement of {}",
+                sound.track.codec
+            ));
+        }
+        let why = sound_jobs::why_encoded(source, self.options);
+        notes.extend(why.map(|why| format!("{name}: re-encoded, {why}")));
+        if sound_jobs::lacks_surround(source, self.options, self.tools) {
+            notes.push(format!(
+                "{name}: its surround was left out, because this ffmpeg has no eac3 encoder; install one that has it and ingest the film again"
+            ));
+        }
         notes
     }
 }
@@ -259,14 +282,19 @@ fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {
 
 fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
     let target = made.target_seconds();
-    let record = |one: &super::made::Sound| AudioRecord {
+    let version_of = |one: &Sound| {
+        let basic = made.basic_sounds().find(|basic| one.is_other && basic.index == one.index);
+        basic.map(|basic| format!("{folder}/{}", basic.file))
+    };
+    let record = |one: &Sound| AudioRecord {
         file: format!("{folder}/{}", one.file),
         playlist: format!("{folder}/{}", beside(&one.file, "m3u8")),
         codec: one.track.codec.clone(),
         language: one.language.clone(),
-        name: one.name.clone(),
+        name: one.label.clone(),
         roles: words_of(&one.roles),
-        is_default: one.is_default,
+        is_default: one.is_default && !one.is_other,
+        version_of: version_of(one),
         channels: one.layout.channels(),
         bits_per_second: one.track.bits_per_second(),
         bits_per_second_max: one.track.bits_per_second_max(target),

@@ -28,6 +28,7 @@ mod poster;
 mod progress;
 mod publish;
 mod segment_count;
+mod sound_jobs;
 mod stop;
 mod subtitles;
 mod track_name;
@@ -189,7 +190,9 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     find_frame_data(&mut source, film, options, stop)?;
     if options.copy {
         check_copied_codec(&source)?;
-        find_first_frames(&mut source, film, options, stop)?;
+    }
+    find_first_frames(&mut source, film, options, stop)?;
+    if options.copy {
         check_copied_start(&source)?;
     }
     segment_count::check(&source, options)?;
@@ -235,10 +238,11 @@ fn find_first_frames(
     let find = |index| {
         first_frame::seconds(film, source, index, &options.bounds, stop).map_err(probe_failed)
     };
-    let video = source.video.as_ref().map_or(Ok(None), |video| find(video.index))?;
-    let of_sound = |audio: &Audio| match jobs::why_not_copied(audio) {
-        None => find(audio.index),
-        Some(_) => Ok(None),
+    let video = source.video.as_ref().filter(|_| options.copy);
+    let video = video.map_or(Ok(None), |video| find(video.index))?;
+    let of_sound = |audio: &Audio| match sound_jobs::is_copied(audio, options) {
+        true => find(audio.index),
+        false => Ok(None),
     };
     let audio = source.audio.iter().map(of_sound).collect::<Result<Vec<_>, _>>()?;
     if let Some(one) = &mut source.video {
@@ -284,9 +288,11 @@ impl Tools {
         let is_hdr = source.video.as_ref().is_some_and(|video| video.colours.is_hdr());
         let is_av1 = options.video_codec == VideoCodec::Av1
             || hdr::wanted(source, options) == Some(HdrCodec::Av1);
+        let is_surround = source.audio.iter().any(|audio| sound_jobs::needs_eac3(audio, options));
         Self {
             has_zscale: is_hdr && ffmpeg::has("-filters", "zscale"),
             has_svt_av1: is_av1 && ffmpeg::has("-encoders", "libsvtav1"),
+            has_eac3: is_surround && ffmpeg::has("-encoders", "eac3"),
         }
     }
 }

@@ -51,8 +51,10 @@ pub enum AudioCodec {
 /// The number of audio channels to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channels {
-    /// At most two: more are mixed down.
+    /// At most two, and, for a source with more, a second version in surround.
     #[default]
+    Both,
+    /// At most two: more are mixed down.
     Stereo,
     /// As many as the source has.
     Source,
@@ -97,7 +99,7 @@ pub struct Options {
     pub channels: Channels,
     /// Encoder speed against picture quality.
     pub speed: Speed,
-    /// Keep the pictures unchanged, and the sound, too, if browsers can play it.
+    /// Keep the pictures unchanged, and the sound, too, if players can play it.
     pub copy: bool,
     /// Length of a segment and distance between key frames: 0.5 to 20.
     pub segment_seconds: f64,

@@ -52,6 +52,8 @@ pub(crate) struct Track {
     pub(crate) is_independent: bool,
     /// For CODECS and `codecs` (RFC 6381 section 3.3).
     pub(crate) codec: String,
+    /// The number of AAC's arrangement of channels, if there are more than two.
+    pub(crate) channel_configuration: Option<u32>,
     /// The colours of a picture, if its file states them.
     pub(crate) colours: Option<Cicp>,
     /// Bytes of the whole file.
@@ -83,6 +85,7 @@ impl Track {
             return Err(Mp4Error::Broken("its index does not end where the file ends"));
         }
         let codec = codec::of(&head.content)?;
+        let channel_configuration = codec::channel_configuration(&head.content);
         let colours = colour::of(&head.content);
         let key_frame = |(one, segment): (&Fragment, &Segment)| {
             let end = one.start.map(|start| start.key_frame_end);
@@ -101,6 +104,7 @@ impl Track {
             key_frames,
             is_independent,
             codec,
+            channel_configuration,
             colours,
             bytes,
         })

@@ -92,6 +92,7 @@ mod tests {
             key_frames: None,
             is_independent: true,
             codec: "avc1.64001f".into(),
+            channel_configuration: None,
             colours: None,
             bytes: offset,
         }

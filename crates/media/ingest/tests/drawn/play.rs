@@ -38,10 +38,19 @@ fn options(film: &Film) -> Options {
         segment_seconds: 2.0,
         copy: film.options.copy,
         hdr: film.options.hdr.then_some(HdrCodec::Hevc),
-        channels: if film.options.keeps_channels { Channels::Source } else { Channels::Stereo },
+        channels: channels(film),
         audio_codec: if film.options.opus { AudioCodec::Opus } else { AudioCodec::Aac },
         video_codec: if film.options.hevc { VideoCodec::Hevc } else { VideoCodec::H264 },
         ..Options::default()
+    }
+}
+
+/// Surround is kept next to stereo in every other film.
+pub(crate) fn channels(film: &Film) -> Channels {
+    match film.options.keeps_channels {
+        true => Channels::Source,
+        false if film.seed % 2 == 0 => Channels::Both,
+        false => Channels::Stereo,
     }
 }
 

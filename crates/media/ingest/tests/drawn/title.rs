@@ -209,7 +209,11 @@ fn hls(file: &Path) -> Result<Listing, String> {
             .chain(one.characteristics.iter().flat_map(|all| all.split(',')).map(str::to_owned))
             .collect(),
     };
-    let pictures = master.variants.iter().filter(|one| !one.is_i_frame).map(|one| ListedPicture {
+    // The first variants are for all players. Others differ in the versions of the sounds, which DASH lists, too.
+    let variants = || master.variants.iter().filter(|one| !one.is_i_frame);
+    let group = variants().next().and_then(|one| one.audio.clone());
+    let in_group = |one: &&AlternativeMedia| Some(&one.group_id) == group.as_ref();
+    let pictures = variants().filter(|one| one.audio == group).map(|one| ListedPicture {
         file: folder.join(&one.uri),
         bandwidth: one.bandwidth,
         average_bandwidth: one.average_bandwidth,
@@ -220,7 +224,7 @@ fn hls(file: &Path) -> Result<Listing, String> {
         key_frame_ranges: master.variants.iter().filter(|one| one.is_i_frame).map(range).collect(),
         chapters: chapters_file(&master).map(|file| folder.join(file)),
         pictures: pictures.collect(),
-        sounds: of(AlternativeMediaType::Audio).map(listed).collect(),
+        sounds: of(AlternativeMediaType::Audio).filter(in_group).map(listed).collect(),
         texts: of(AlternativeMediaType::Subtitles).map(listed).collect(),
     })
 }

@@ -1,14 +1,16 @@
 //! Checks a title with other programs: ffprobe and ffmpeg check its files and how they play, MediaInfo and mp4-atom their boxes, m3u8-rs
 //! the playlists, roxmltree the DASH manifest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use catalog::Record;
-use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, MediaSegment, Playlist};
+use m3u8_rs::{
+    AlternativeMedia, AlternativeMediaType, MasterPlaylist, MediaPlaylist, MediaSegment, Playlist,
+};
 use mp4_atom::{Any, ReadFrom};
 
 /// The output of a program, which must not complain.
@@ -74,7 +76,8 @@ pub(crate) fn judge(title: &Path, record: &Record) {
     }
     let (pictures, variants): (Vec<_>, Vec<_>) =
         master.variants.iter().partition(|variant| variant.is_i_frame);
-    assert_eq!(variants.len(), record.video.len().max(1));
+    let groups: BTreeSet<_> = variants.iter().map(|one| one.audio.clone()).collect();
+    assert_eq!(variants.len(), record.video.len().max(1) * groups.len());
     assert_eq!(pictures.len(), record.video.len());
     // Each says whether there are captions in its picture.
     assert!(variants.iter().all(|variant| variant.closed_captions.is_some()), "{variants:?}");
@@ -91,15 +94,79 @@ pub(crate) fn judge(title: &Path, record: &Record) {
         }
     }
     one_target_duration(title, record);
-    let sounds =
-        master.alternatives.iter().filter(|one| one.media_type == AlternativeMediaType::Audio);
-    let defaults = sounds.clone().filter(|one| one.default).count();
-    assert_eq!((sounds.count(), defaults), (record.audio.len(), record.audio.len().min(1)));
+    sounds(&master, title, record);
     let is_in_picture = AlternativeMediaType::ClosedCaptions;
     for one in master.alternatives.iter().filter(|one| one.media_type != is_in_picture) {
         media(&title.join(one.uri.as_ref().expect("a playlist of its own")));
     }
     dash(title, record);
+}
+
+/// The sounds of a group.
+pub(crate) fn group<'m>(
+    master: &'m MasterPlaylist,
+    id: Option<&str>,
+) -> impl Iterator<Item = &'m AlternativeMedia> {
+    let is_sound = |one: &&AlternativeMedia| one.media_type == AlternativeMediaType::Audio;
+    let id = id.unwrap_or_default().to_owned();
+    master.alternatives.iter().filter(is_sound).filter(move |one| one.group_id == id)
+}
+
+/// Each variant has one group of sounds, in which each of the film's sounds has one version, with the same attributes in every group
+/// (RFC 8216 section 4.3.4.1.1). Every version is in a group, but other versions in the codec of basic ones. CODECS has that of each member, and
+/// no other sound's.
+fn sounds(master: &MasterPlaylist, title: &Path, record: &Record) {
+    let is_basic = |one: &&catalog::AudioRecord| one.version_of.is_none();
+    let count = record.audio.iter().filter(is_basic).count();
+    assert_eq!(record.audio.iter().filter(|one| one.is_default).count(), count.min(1));
+    let attributes = |one: &AlternativeMedia| {
+        let AlternativeMedia { name, language, default, autoselect, characteristics, .. } = one;
+        format!("{name} {language:?} {default} {autoselect} {characteristics:?}")
+    };
+    let mut listed = BTreeSet::new();
+    let first: Vec<_> = group(master, Some("audio")).map(attributes).collect();
+    for variant in master.variants.iter().filter(|one| !one.is_i_frame) {
+        let members: Vec<_> = group(master, variant.audio.as_deref()).collect();
+        assert_eq!(members.len(), count, "{variant:?}");
+        assert_eq!(members.iter().filter(|one| one.default).count(), count.min(1));
+        assert_eq!(members.iter().map(|one| attributes(one)).collect::<Vec<_>>(), first);
+        let own: BTreeSet<_> = members.iter().filter_map(|one| one.uri.clone()).collect();
+        let records = record.audio.iter().filter(|one| own.contains(&one.playlist));
+        let mut expected: BTreeSet<_> = records.map(|one| one.codec.as_str()).collect();
+        let pictures = record.video.iter().find(|one| one.playlist == variant.uri);
+        expected.extend(pictures.map(|one| one.codec.as_str()));
+        let codecs = variant.codecs.as_deref().expect("codecs").split(',').collect();
+        assert_eq!(expected, codecs, "{variant:?}");
+        for one in &members {
+            let of = record.audio.iter().find(|audio| Some(&audio.playlist) == one.uri.as_ref());
+            let channels = of.map(|audio| audio.channels.to_string());
+            assert_eq!(one.channels, channels, "{one:?}");
+        }
+        listed.extend(own);
+    }
+    let basic: BTreeSet<_> = record.audio.iter().filter(is_basic).map(|one| &one.codec).collect();
+    let has_group = |one: &&catalog::AudioRecord| is_basic(one) || !basic.contains(&one.codec);
+    let expected = record.audio.iter().filter(has_group).map(|one| one.playlist.clone());
+    assert_eq!(listed, expected.collect());
+    one_group_for_each_codec(master);
+    for version in record.audio.iter().filter_map(|one| one.version_of.as_ref()) {
+        assert!(title.join(version).is_file(), "{version}");
+    }
+}
+
+/// hls.js changes sizes by rate among variants of the same codecs, of which it reads the first picture and the first sound, and the same dynamic
+/// range (`abr-controller.ts`, `level.ts`). If these had several groups of sounds, it would change between these, too.
+fn one_group_for_each_codec(master: &MasterPlaylist) {
+    let mut groups = BTreeMap::new();
+    for variant in master.variants.iter().filter(|one| !one.is_i_frame) {
+        let codecs = variant.codecs.as_deref().unwrap_or_default().split(',');
+        let count = if variant.resolution.is_some() { 2 } else { 1 };
+        let kinds: Vec<_> = codecs.map(|codec| codec.split('.').next()).take(count).collect();
+        let range = variant.other_attributes.as_ref().and_then(|all| all.get("VIDEO-RANGE"));
+        let key = format!("{kinds:?} {range:?}");
+        let known = groups.entry(key).or_insert(&variant.audio);
+        assert_eq!(*known, &variant.audio, "{variant:?}");
+    }
 }
 
 pub(crate) fn tracks(record: &Record) -> Vec<String> {

@@ -27,6 +27,7 @@ mod segments;
 mod source;
 mod stated_length;
 mod subtitles;
+mod surround;
 mod sync;
 mod title;
 mod tracks;
