@@ -438,6 +438,51 @@ fn a_watch_that_is_killed_at_any_moment_goes_on_and_makes_every_title() {
     assert_eq!(json["films"][0]["will_retry"], false);
 }
 
+#[test]
+fn a_film_that_failed_is_tried_again_with_other_options() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let incoming = place.path("incoming");
+    fs::create_dir(&incoming).unwrap();
+    fs::copy(place.little_film(), incoming.join("one.mp4")).unwrap();
+    fs::write(incoming.join("note.mkv"), "This is no film.").unwrap();
+    // Watches until `is_done`, and returns what it reported.
+    let watched = |options: &str, is_done: &dyn Fn(&str) -> bool| {
+        let mut command = fullbore("ingest", &format!("{QUICK} {options} --settle-seconds 1"));
+        command.arg("--ladder").arg(place.path("ladder.toml")).arg("--watch").arg(&incoming);
+        command.arg("--library").arg(place.library());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let _made = Said::listen(child.stdout.take().unwrap());
+        let said = Said::listen(child.stderr.take().unwrap());
+        let failures = || place.catalog("failures").text();
+        eventually("the results", || is_done(&failures()).then_some(()));
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        said.wait_for_rest();
+        (
+            said.lines().join(
+                "
+",
+            ),
+            failures(),
+        )
+    };
+    let has_all = |text: &str, names: &[&str]| names.iter().all(|name| text.contains(name));
+    let (said, _) = watched("--burn-in en", &|failed| has_all(failed, &["note.mkv", "one.mp4"]));
+    assert!(has_all(&said, &["note.mkv", "nothing fits --burn-in en"]), "{said}");
+    // With the same options, only a new film is tried. Films are tried in the order of their names.
+    fs::copy(incoming.join("one.mp4"), incoming.join("zebra.mp4")).unwrap();
+    let (said, _) = watched("--burn-in en", &|failed| failed.contains("zebra.mp4"));
+    assert!(!said.contains("one.mp4") && !said.contains("note.mkv"), "{said}");
+    let (said, failed) = watched("", &|failed| !failed.contains(".mp4"));
+    assert!(has_all(&failed, &["note.mkv"]) && failed.lines().count() == 1, "{failed}");
+    assert!(said.contains("note.mkv") && !said.contains("--burn-in"), "{said}");
+    assert!(["one", "zebra"].iter().all(|name| place.library().join(name).exists()));
+    assert!(place.catalog("verify").success);
+}
+
 /// Removes the checksums of blocks from a title's record, as earlier versions wrote it. Returns the record's text.
 fn made_older(title: &Path) -> String {
     let mut record = catalog::Record::read(title).unwrap();

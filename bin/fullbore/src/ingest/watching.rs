@@ -53,7 +53,7 @@ fn report(event: WatchEvent) {
         WatchEvent::Made { ingested, .. } => tell(&ingested),
         WatchEvent::Failed { file, reason, again } => {
             let again = again.map_or_else(
-                || "not retried until the file changes".to_owned(),
+                || "not retried until the file or the options change".to_owned(),
                 |wait| format!("retrying in {} s", wait.as_secs()),
             );
             crate::tell(&format!("{file}: {reason} ({again})"));
