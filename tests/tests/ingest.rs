@@ -128,6 +128,57 @@ fn ffmpeg_plays_every_size_from_a_running_server_by_hls_and_dash() {
     assert_eq!(server.counters().value("requests_refused_total{reason=\"not_found\"}"), 0);
 }
 
+/// The text files of a title: path in the title, and bytes.
+fn text_files(title: &Path) -> Vec<(String, Vec<u8>)> {
+    let record = record(title);
+    let paths = record["files"].as_array().unwrap().iter().map(|file| file["path"].as_str());
+    let is_text =
+        |path: &&str| [".m3u8", ".mpd", ".vtt"].iter().any(|extension| path.ends_with(extension));
+    let paths = paths.map(Option::unwrap).filter(is_text);
+    paths.map(|path| (path.to_owned(), fs::read(title.join(path)).unwrap())).collect()
+}
+
+/// curl is the judge of what is compressed: it decodes by zlib and Google's Brotli.
+#[test]
+fn curl_gets_playlists_and_manifests_compressed() {
+    if !tools_are_here() || !tool::are_here(&[("curl", "curl"), ("gzip", "gzip")]) {
+        return;
+    }
+    let place = Place::new();
+    let ran = place.ingest(&place.little_film(), "--copy --segment-seconds 1");
+    assert!(ran.success, "{}", ran.stderr);
+    // By hand, as people do for nginx.
+    let by_hand = place.library().join("list.m3u8");
+    fs::write(&by_hand, "#EXTM3U\n".repeat(500)).unwrap();
+    assert!(tool::run(tool::command("gzip").arg("--keep").arg(&by_hand)).success);
+    let title = place.library().join("film");
+    let mut files = text_files(&title);
+    files.push(("../list.m3u8".into(), fs::read(&by_hand).unwrap()));
+    let server = Server::start(&place.library(), "");
+    let mut compressed_count = 0;
+    for (path, bytes) in files {
+        for (coding, suffix) in [("gzip", ".gz"), ("br", ".br")] {
+            let accepted = format!("Accept-Encoding: {coding}");
+            let target =
+                path.strip_prefix("../").map_or_else(|| format!("film/{path}"), str::to_owned);
+            let mut command = tool::command("curl");
+            command.args(["--silent", "--insecure", "--compressed", "--header", &accepted]);
+            command.args(["--write-out", "%{stderr}%{size_download} %header{content-encoding}"]);
+            let ran = tool::run(command.arg(server.url_of(&target)));
+            assert!(ran.success && ran.stdout == bytes, "{path} by {coding}: {}", ran.stderr);
+            let form = fs::metadata(title.join(format!("{path}{suffix}")));
+            let expected = match &form {
+                Ok(form) => format!("{} {coding}", form.len()),
+                Err(_) => format!("{} ", bytes.len()),
+            };
+            assert_eq!(ran.stderr, expected, "{path} by {coding}");
+            compressed_count += usize::from(form.is_ok());
+        }
+    }
+    // At least both manifests in both codings, and the list.
+    assert!(compressed_count >= 5, "{compressed_count}");
+}
+
 #[test]
 fn names_are_relative_to_where_the_command_is_given() {
     if !tools_are_here() {

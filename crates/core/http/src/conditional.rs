@@ -8,7 +8,7 @@
 //! A condition that cannot be parsed never makes a client keep or join wrong bytes: If-Match then fails, If-None-Match
 //! and If-Range do not match, dates are ignored (RFC 9110 sections 13.1.3 and 13.1.4).
 
-use crate::{Entity, Field, Form, HttpDate, Request};
+use crate::{Entity, Field, FileForm, HttpDate, Request};
 
 /// The result of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub(crate) fn if_range_holds(request: &Request, entity: &Entity<'_>, now: &HttpD
     }
     // All forms of a file have one date, so it does not distinguish their bytes.
     entity.date_is_strong
-        && entity.form == Form::Only
+        && entity.form == FileForm::Only
         && HttpDate::parse(value).is_some_and(|date| Some(date) == last_modified(entity, now))
 }
 
@@ -163,7 +163,7 @@ mod tests {
             modified_unix_seconds: Some(MODIFIED),
             date_is_strong: true,
             etag,
-            form: Form::Only,
+            form: FileForm::Only,
             content_type: "video/mp4",
             age_seconds: None,
         }

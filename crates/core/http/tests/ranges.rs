@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use fullbore_http::{
-    Context, Entity, Form, HttpDate, Parse, Part, RequestLimits, Response, parse, respond,
+    Context, Entity, FileForm, HttpDate, Parse, Part, RequestLimits, Response, parse, respond,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn answer(specs: &[Spec], size: u64) -> Response {
         age_seconds: None,
         date_is_strong: true,
         etag: "\"e\"",
-        form: Form::Only,
+        form: FileForm::Only,
         content_type: "video/mp4",
     };
     respond(&request, &entity, &Context { boundary: 77, ..Context::new(&date, &limits) })

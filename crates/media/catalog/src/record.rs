@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CatalogError;
+use crate::forms::manifest_form_paths;
 use crate::sha256;
 
 /// The name of the record in a title's folder.
@@ -66,8 +67,12 @@ pub struct Record {
     /// Subtitles in the picture, if they were burnt in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burnt_in: Option<BurntInRecord>,
-    /// Every file of the title except this record.
+    /// Every file of the title except this record and the forms of its manifests.
     pub files: Vec<FileRecord>,
+    /// Compressed forms of the manifests (`master.m3u8.br`), each with the manifest's modification time. Copies of the title may lack them. Records
+    /// of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifest_forms: Vec<FileRecord>,
     /// Folders of earlier versions. Their files are kept for viewers who are still watching them.
     pub replaced: Vec<ReplacedRecord>,
     /// SHA-256 of this record, computed with zeros in place of these 64 digits.
@@ -263,6 +268,10 @@ impl Record {
         }
         if sha256::of_bytes(text.replacen(&record.sha256, NO_SUM, 1).as_bytes()) != record.sha256 {
             return Err(broken("it was changed after it was written"));
+        }
+        let is_form = |path| manifest_form_paths(&record).any(|form| form == path);
+        if !record.manifest_forms.iter().all(|form| is_form(form.path.as_str())) {
+            return Err(broken("it has forms of other files than manifests"));
         }
         if !record.files.iter().all(FileRecord::has_fitting_blocks) {
             return Err(broken("it has the wrong number of blocks for a file"));

@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
 use super::{
-    Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, sound_jobs,
+    Ingest, Ingested, Outcome, RunLimits, chapters, dash, forms, hls, jobs, pictures, sound_jobs,
     subtitles,
 };
 use crate::bitmap_subtitles::BitmapSubtitles;
@@ -43,18 +43,24 @@ impl Ingest<'_> {
         let place = work.empty_folder(MADE)?;
         let version = work.empty_folder(&format!("{MADE}/{UNNAMED}"))?;
         self.add_the_rest(&mut made, &version, &self.limits(work)?)?;
+        self.make_forms(&version)?;
         let mut files = self.sums(&made, &version)?;
         let folder = self.version_name(&files);
         for file in &mut files {
             file.path = format!("{folder}/{}", file.path);
         }
+        let mut forms = Vec::new();
         for (name, text) in
             [(HLS, hls::master(&made, &folder)), (DASH, dash::manifest(&made, &folder))]
         {
             write(&place.join(name), text.as_bytes())?;
             files.push(sum(&place.join(name), name)?);
+            for suffix in forms::make(&place.join(name))? {
+                let name = format!("{name}{suffix}");
+                forms.push(sum(&place.join(&name), &name)?);
+            }
         }
-        let record = self.record(&made, &folder, files)?;
+        let record = self.record(&made, &folder, (files, forms))?;
         if self.stop.is_stopped() {
             return Err(IngestError::Interrupted);
         }
@@ -129,7 +135,7 @@ impl Ingest<'_> {
         &self,
         made: &Made,
         folder: &str,
-        files: Vec<FileRecord>,
+        (files, manifest_forms): (Vec<FileRecord>, Vec<FileRecord>),
     ) -> Result<Record, IngestError> {
         let (version, kind) = Record::form();
         let source = SourceRecord {
@@ -157,6 +163,7 @@ impl Ingest<'_> {
             burnt_in: self.source.burnt.as_ref().map(burnt_in),
             chapters: made.has_chapters.then(|| path(chapters::CHAPTERS)),
             files,
+            manifest_forms,
             replaced: Vec::new(),
             sha256: String::new(),
         })

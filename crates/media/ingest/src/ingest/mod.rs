@@ -18,6 +18,7 @@ mod error;
 mod ffmpeg;
 mod finish;
 mod folder;
+mod forms;
 mod hdr;
 mod hls;
 mod jobs;

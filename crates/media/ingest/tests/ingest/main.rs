@@ -10,6 +10,7 @@ mod colours;
 mod copied;
 mod faults;
 mod formats;
+mod forms;
 mod hdr;
 mod hostile;
 mod in_sync;

@@ -5,7 +5,7 @@ use crate::edge::{Cached, LocalEdge, NoAnswer, Viewer};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
-use fullbore_http::{Context, Entity, Field, Form, Part, Refusal, Request, Response};
+use fullbore_http::{Context, Entity, Field, FileForm, Part, Refusal, Request, Response};
 use std::rc::Rc;
 
 /// How often a request starts over because the origin's object changed before its first byte arrived.
@@ -94,7 +94,7 @@ fn respond(
         date_is_strong: described.is_date_strong,
         etag: &described.etag,
         // The edge asks for files as they are, and has no other form of them.
-        form: Form::Only,
+        form: FileForm::Only,
         content_type: described
             .content_type
             .as_deref()
