@@ -10,7 +10,7 @@ use std::path::Component;
 use fullbore_fuzz::answer;
 use fullbore_fuzz::choices::Derived;
 use fullbore_http::{
-    Context, Entity, Form, HttpDate, Parse, Refusal, RefusedRequest, Request, RequestLimits, Resource,
+    Context, Entity, FileForm, HttpDate, Parse, Refusal, RefusedRequest, Request, RequestLimits, Resource,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -108,7 +108,7 @@ fn check_answer(request: &Request, context: &Context<'_>, size_bytes: u64) {
         modified_unix_seconds,
         date_is_strong: true,
         etag: "\"e\"",
-        form: Form::Plain,
+        form: FileForm::Plain,
         content_type: "video/mp4",
         age_seconds: None,
         fields: &[],

@@ -71,6 +71,7 @@ fn record(title: &str, version: &str, files: Vec<FileRecord>) -> Record {
         thumbnails: None,
         burnt_in: None,
         chapters: None,
+        manifest_forms: Vec::new(),
         files,
         replaced: Vec::new(),
         sha256: String::new(),

@@ -128,6 +128,57 @@ fn ffmpeg_plays_every_size_from_a_running_server_by_hls_and_dash() {
     assert_eq!(server.counters().value("requests_refused_total{reason=\"not_found\"}"), 0);
 }
 
+/// The text files of a title: path in the title, and bytes.
+fn text_files(title: &Path) -> Vec<(String, Vec<u8>)> {
+    let record = record(title);
+    let paths = record["files"].as_array().unwrap().iter().map(|file| file["path"].as_str());
+    let is_text =
+        |path: &&str| [".m3u8", ".mpd", ".vtt"].iter().any(|extension| path.ends_with(extension));
+    let paths = paths.map(Option::unwrap).filter(is_text);
+    paths.map(|path| (path.to_owned(), fs::read(title.join(path)).unwrap())).collect()
+}
+
+/// curl is the judge of what is compressed: it decodes by zlib and Google's Brotli.
+#[test]
+fn curl_gets_playlists_and_manifests_compressed() {
+    if !tools_are_here() || !tool::are_here(&[("curl", "curl"), ("gzip", "gzip")]) {
+        return;
+    }
+    let place = Place::new();
+    let ran = place.ingest(&place.little_film(), "--copy --segment-seconds 1");
+    assert!(ran.success, "{}", ran.stderr);
+    // By hand, as people do for nginx.
+    let by_hand = place.library().join("list.m3u8");
+    fs::write(&by_hand, "#EXTM3U\n".repeat(500)).unwrap();
+    assert!(tool::run(tool::command("gzip").arg("--keep").arg(&by_hand)).success);
+    let title = place.library().join("film");
+    let mut files = text_files(&title);
+    files.push(("../list.m3u8".into(), fs::read(&by_hand).unwrap()));
+    let server = Server::start(&place.library(), "");
+    let mut compressed_count = 0;
+    for (path, bytes) in files {
+        for (coding, suffix) in [("gzip", ".gz"), ("br", ".br")] {
+            let accepted = format!("Accept-Encoding: {coding}");
+            let target =
+                path.strip_prefix("../").map_or_else(|| format!("film/{path}"), str::to_owned);
+            let mut command = tool::command("curl");
+            command.args(["--silent", "--insecure", "--compressed", "--header", &accepted]);
+            command.args(["--write-out", "%{stderr}%{size_download} %header{content-encoding}"]);
+            let ran = tool::run(command.arg(server.url_of(&target)));
+            assert!(ran.success && ran.stdout == bytes, "{path} by {coding}: {}", ran.stderr);
+            let form = fs::metadata(title.join(format!("{path}{suffix}")));
+            let expected = match &form {
+                Ok(form) => format!("{} {coding}", form.len()),
+                Err(_) => format!("{} ", bytes.len()),
+            };
+            assert_eq!(ran.stderr, expected, "{path} by {coding}");
+            compressed_count += usize::from(form.is_ok());
+        }
+    }
+    // At least both manifests in both codings, and the list.
+    assert!(compressed_count >= 5, "{compressed_count}");
+}
+
 #[test]
 fn names_are_relative_to_where_the_command_is_given() {
     if !tools_are_here() {
@@ -436,6 +487,51 @@ fn a_watch_that_is_killed_at_any_moment_goes_on_and_makes_every_title() {
     let json = place.catalog("failures --json").stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["films"][0]["will_retry"], false);
+}
+
+#[test]
+fn a_film_that_failed_is_tried_again_with_other_options() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let incoming = place.path("incoming");
+    fs::create_dir(&incoming).unwrap();
+    fs::copy(place.little_film(), incoming.join("one.mp4")).unwrap();
+    fs::write(incoming.join("note.mkv"), "This is no film.").unwrap();
+    // Watches until `is_done`, and returns what it reported.
+    let watched = |options: &str, is_done: &dyn Fn(&str) -> bool| {
+        let mut command = fullbore("ingest", &format!("{QUICK} {options} --settle-seconds 1"));
+        command.arg("--ladder").arg(place.path("ladder.toml")).arg("--watch").arg(&incoming);
+        command.arg("--library").arg(place.library());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let _made = Said::listen(child.stdout.take().unwrap());
+        let said = Said::listen(child.stderr.take().unwrap());
+        let failures = || place.catalog("failures").text();
+        eventually("the results", || is_done(&failures()).then_some(()));
+        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        said.wait_for_rest();
+        (
+            said.lines().join(
+                "
+",
+            ),
+            failures(),
+        )
+    };
+    let has_all = |text: &str, names: &[&str]| names.iter().all(|name| text.contains(name));
+    let (said, _) = watched("--burn-in en", &|failed| has_all(failed, &["note.mkv", "one.mp4"]));
+    assert!(has_all(&said, &["note.mkv", "nothing fits --burn-in en"]), "{said}");
+    // With the same options, only a new film is tried. Films are tried in the order of their names.
+    fs::copy(incoming.join("one.mp4"), incoming.join("zebra.mp4")).unwrap();
+    let (said, _) = watched("--burn-in en", &|failed| failed.contains("zebra.mp4"));
+    assert!(!said.contains("one.mp4") && !said.contains("note.mkv"), "{said}");
+    let (said, failed) = watched("", &|failed| !failed.contains(".mp4"));
+    assert!(has_all(&failed, &["note.mkv"]) && failed.lines().count() == 1, "{failed}");
+    assert!(said.contains("note.mkv") && !said.contains("--burn-in"), "{said}");
+    assert!(["one", "zebra"].iter().all(|name| place.library().join(name).exists()));
+    assert!(place.catalog("verify").success);
 }
 
 /// Removes the checksums of blocks from a title's record, as earlier versions wrote it. Returns the record's text.

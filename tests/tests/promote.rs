@@ -1,6 +1,6 @@
 //! Copies of the busiest titles on a faster disk: viewers notice only the disk.
 
-use catalog::{MARK, RECORD, Record};
+use catalog::{FileRecord, MARK, RECORD, Record};
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{
     FILM, Launch, Plain, Server, eventually, free_port, make_title, program, until,
@@ -412,6 +412,36 @@ fn a_hostile_record_leads_nowhere() {
     assert_eq!(disks.run_for_first(ROOM), [Done::Promoted("first".into())]);
     let mode = fs::metadata(disks.path("ssd/first")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
+}
+
+/// The forms keep the modification times of their manifests, by which the server recognises them.
+#[test]
+fn a_copy_has_the_compressed_forms_of_the_manifests_that_the_original_has() {
+    let disks = Disks::new();
+    let original = disks.path("hdd/first");
+    let date = fs::metadata(original.join("master.m3u8")).unwrap().modified().unwrap();
+    for name in ["master.m3u8.br", "manifest.mpd.gz"] {
+        fs::write(original.join(name), name).unwrap();
+        fs::File::options()
+            .append(true)
+            .open(original.join(name))
+            .unwrap()
+            .set_modified(date)
+            .unwrap();
+    }
+    disks.forge(|record| {
+        let form = |name: &str| FileRecord::of_file(&original.join(name), name).unwrap();
+        record.manifest_forms = vec![form("master.m3u8.br"), form("manifest.mpd.gz")];
+    });
+    fs::remove_file(original.join("manifest.mpd.gz")).unwrap();
+    assert_eq!(disks.run_for_first(ROOM), [Done::Promoted("first".into())]);
+    let copy = fs::metadata(disks.path("ssd/first/master.m3u8.br")).unwrap();
+    assert_eq!(copy.modified().unwrap(), date);
+    assert!(!disks.has("ssd/first/manifest.mpd.gz"));
+    let server = disks.serve();
+    let answer =
+        Plain::connect(server.address).fetch_with("/first/master.m3u8", "Accept-Encoding: br\r\n");
+    assert_eq!((answer.status, &answer.body[..]), (200, &b"master.m3u8.br"[..]), "{}", answer.head);
 }
 
 #[test]

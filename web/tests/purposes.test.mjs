@@ -1,8 +1,8 @@
-// Forced captions, kinds of tracks and chapters in a real browser, by HLS and by DASH.
+// Forced captions, kinds of tracks and chapters in a real browser, by HLS and by DASH; and thumbnails in dash.js as it comes.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -12,6 +12,7 @@ import { closeBrowser, Viewer } from "./viewer.mjs";
 const TITLE = "film";
 const SECONDS = 30;
 let folder;
+let library;
 let server;
 
 /** A film with commentary in front, a dub, captions of four kinds, and two chapters. */
@@ -33,7 +34,7 @@ function makeFilm() {
     ..."-disposition:a:0 comment -disposition:a:1 default -disposition:a:2 dub".split(" "),
     ..."-disposition:s:0 0 -disposition:s:1 hearing_impaired -disposition:s:2 forced -disposition:s:3 forced".split(" "), source,
   ], { stdio: "inherit" });
-  const library = join(folder, "library");
+  library = join(folder, "library");
   execFileSync(process.env.FULLBORE_PROGRAM, ["ingest", source, "--library", library, "--title", TITLE, "--copy"], { stdio: ["ignore", "inherit", "inherit"] });
   return library;
 }
@@ -99,3 +100,31 @@ for (const engine of ["hls", "dash"]) {
     });
   });
 }
+
+test("dash.js, as it comes, finds the thumbnail of each moment in the manifest", async () => {
+  copyFileSync(new URL("../node_modules/dashjs/dist/modern/umd/dash.all.min.js", import.meta.url), join(library, "dash.js"));
+  writeFileSync(join(library, "plain.html"), `<!doctype html><meta charset="utf-8"><video muted></video><script src="dash.js"></script><script>
+    const player = dashjs.MediaPlayer().create();
+    player.initialize(document.querySelector("video"), "${TITLE}/manifest.mpd", false);</script>`);
+  const record = JSON.parse(readFileSync(join(library, TITLE, "title.json"), "utf8"));
+  const list = readFileSync(join(library, TITLE, record.thumbnails), "utf8");
+  const cues = [...list.matchAll(/(\d+):(\d+):([\d.]+) --> .*\n(.*)#xywh=(\d+),(\d+),(\d+),(\d+)/g)];
+  assert.ok(cues.length > 5, list);
+  const expected = cues.map(([, hours, minutes, seconds, file, ...box]) => {
+    const [x, y, width, height] = box.map(Number);
+    return { at: Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds) + 0.5, file, x, y, width, height };
+  });
+  const viewer = await Viewer.arrive();
+  await viewer.during(async () => {
+    const { page } = viewer;
+    await page.goto(`${server.url}plain.html`);
+    await page.waitForFunction(() => document.querySelector("video").readyState >= 1);
+    for (const { at, file, ...box } of expected) {
+      const found = await page.evaluate((seconds) => new Promise((done) => player.provideThumbnail(seconds, done)), at);
+      assert.ok(found, `there is no thumbnail at ${at} s`);
+      const { url, x, y, width, height } = found;
+      assert.equal(url, `${server.url}${TITLE}/${record.folder}/${file}`, `at ${at} s`);
+      assert.deepEqual({ x, y, width, height }, box, `at ${at} s`);
+    }
+  });
+});

@@ -67,12 +67,12 @@ pub(crate) struct Ingest {
     #[arg(long, value_enum, default_value_t = AudioArg::Aac)]
     audio_codec: AudioArg,
     /// Audio channels to keep
-    #[arg(long, value_enum, default_value_t = ChannelsArg::Stereo)]
+    #[arg(long, value_enum, default_value_t = ChannelsArg::Both)]
     audio_channels: ChannelsArg,
     /// Encoder speed against picture quality
     #[arg(long, value_enum, default_value_t = SpeedArg::Balanced)]
     speed: SpeedArg,
-    /// Keep the video as it is, in one size; keep the audio too if browsers can play it
+    /// Keep the video as it is, in one size; keep the audio too if players can play it
     #[arg(long, conflicts_with_all = ["ladder", "video_codec", "speed"])]
     copy: bool,
     /// Length of a segment and distance between key frames in seconds, 0.5 to 20
@@ -85,6 +85,12 @@ pub(crate) struct Ingest {
     /// language; with ":forced", only forced ones
     #[arg(long, value_name = "TRACK", value_parser = burn_in, conflicts_with = "copy")]
     burn_in: Option<BurnIn>,
+    /// Picture for the poster (JPEG, PNG, WebP or any other that ffmpeg reads), for a single FILE [default: a frame of a film, the cover of sound]
+    #[arg(long, value_name = "FILE")]
+    poster: Option<PathBuf>,
+    /// Use the cover in a film's file as its poster, if there is one
+    #[arg(long, conflicts_with = "poster")]
+    cover: bool,
     /// Replace the title if it already exists, even if nothing has changed
     #[arg(long)]
     again: bool,
@@ -152,9 +158,11 @@ enum AudioArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ChannelsArg {
+    /// Stereo, and next to it surround if the source has it: AC-3 and E-AC-3 as they are, others in E-AC-3 with up to 5.1
+    Both,
     /// Stereo at most; more channels are mixed down
     Stereo,
-    /// All channels of the source
+    /// All channels of the source, in AAC up to 5.1 or in Opus up to 7.1, and no stereo
     Source,
 }
 
@@ -234,7 +242,9 @@ impl Ingest {
         if !(0.5..=20.0).contains(&self.segment_seconds) {
             return Err(UsageError::SegmentSeconds);
         }
-        if self.file.len() > 1 && (self.title.is_some() || !self.subtitle.is_empty()) {
+        if self.file.len() > 1
+            && (self.title.is_some() || self.poster.is_some() || !self.subtitle.is_empty())
+        {
             return Err(UsageError::SeveralFiles);
         }
         check_folders(&self.library).map_err(UsageError::Folders)?;
@@ -258,6 +268,7 @@ impl Ingest {
                 AudioArg::Opus => AudioCodec::Opus,
             },
             channels: match self.audio_channels {
+                ChannelsArg::Both => Channels::Both,
                 ChannelsArg::Stereo => Channels::Stereo,
                 ChannelsArg::Source => Channels::Source,
             },
@@ -271,6 +282,8 @@ impl Ingest {
             segment_seconds: self.segment_seconds,
             subtitles: self.subtitle.clone(),
             burn_in: self.burn_in.clone(),
+            poster: self.poster.clone(),
+            cover: self.cover,
             series: self.series.clone(),
             again: self.again,
             bounds: self.bounds.bounds(),
@@ -301,7 +314,7 @@ enum UsageError {
     #[error("--segment-seconds must be between 0.5 and 20")]
     SegmentSeconds,
     /// An option for a single file was given with several.
-    #[error("--title and --subtitle are for a single FILE")]
+    #[error("--title, --poster and --subtitle are for a single FILE")]
     SeveralFiles,
     /// The library's folders cannot be served together.
     #[error(transparent)]

@@ -170,7 +170,8 @@ fn line(entry: &LibraryEntry) -> String {
         let known = tags.into_iter().map(|tag| tag.unwrap_or_else(|| "und".into()));
         known.collect::<Vec<_>>().join("/")
     };
-    let audio = tags(record.audio.iter().map(|audio| audio.language.clone()).collect());
+    let sounds = record.audio.iter().filter(|audio| audio.version_of.is_none());
+    let audio = tags(sounds.map(|audio| audio.language.clone()).collect());
     let subtitles = tags(record.subtitles.iter().map(|one| one.language.clone()).collect());
     let bytes: u64 = record.files.iter().map(|file| file.bytes).sum();
     let mut parts = vec![clock(record.duration_seconds), format!("{:.1} MB", bytes as f64 / 1e6)];

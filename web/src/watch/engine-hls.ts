@@ -2,7 +2,7 @@
 
 import Hls, { ErrorDetails, ErrorTypes, Events, type ErrorData, type LoadPolicy, type MediaPlaylist } from "hls.js";
 import { endWhenSilent, Pathways } from "./pathways";
-import { purposesOfHls } from "./tracks";
+import { ofAnotherGroup, purposesOfHls } from "./tracks";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries for about two minutes, as long as the buffer lasts: a restarting server is back long before. */
@@ -66,6 +66,9 @@ export class HlsEngine implements Engine {
         },
       }),
     });
+    for (const event of [Events.MANIFEST_PARSED, Events.LEVELS_UPDATED] as const) {
+      this.hls.on(event, () => this.keepOneGroup());
+    }
     const { changed, connected } = start.events;
     for (const event of [
       Events.MANIFEST_PARSED,
@@ -94,6 +97,18 @@ export class HlsEngine implements Engine {
     });
     this.hls.loadSource(start.url);
     this.hls.attachMedia(start.video);
+  }
+
+  /**
+   * Keeps each size once, with the group of sounds of the smallest one, which has stereo in titles of ingest. hls.js would list each size once for
+   * each group, and in playlists with several groups of one codec it would change between them when it changes sizes.
+   */
+  private keepOneGroup(): void {
+    for (;;) {
+      const other = ofAnotherGroup(this.hls.levels);
+      if (other < 0) return;
+      this.hls.removeLevel(other);
+    }
   }
 
   private onError(data: ErrorData): void {

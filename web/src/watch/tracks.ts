@@ -61,6 +61,25 @@ export function isForcedInDash(roles: Descriptor[] | null | undefined): boolean 
   return (roles ?? []).some(({ value }) => value === "forced-subtitle");
 }
 
+/** A size of a playlist, as hls.js has it, with the groups of sounds that it names. */
+interface Grouped {
+  uri: string;
+  videoCodec?: string | undefined;
+  audioGroups?: (string | undefined)[] | undefined;
+}
+
+/**
+ * The index of a size that is also listed with the group of sounds of the first one, or -1. Playlists list each size once for each codec of sounds. A
+ * title of sound has no sizes, so it keeps one group.
+ */
+export function ofAnotherGroup(levels: readonly Grouped[]): number {
+  const groupOf = (level: Grouped | undefined) => level?.audioGroups?.[0];
+  const wanted = groupOf(levels[0]);
+  if (wanted === undefined) return -1;
+  const uris = new Set(levels.filter((level) => groupOf(level) === wanted).map(({ uri }) => uri));
+  return levels.findIndex((level) => groupOf(level) !== wanted && (uris.has(level.uri) || level.videoCodec === undefined));
+}
+
 /** The kind of a track for the menu, or undefined if it has no particular purpose. */
 export function kindOf({ purposes }: Track): string | undefined {
   return purposes.length === 0 ? undefined : purposes.map((purpose) => WORDS[purpose]).join(", ");

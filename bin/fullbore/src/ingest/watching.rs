@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) struct WatchArgs {
     /// Folder to watch: every film put into it, or into a folder below it, becomes a title. Runs until stopped;
     /// `fullbore library failures` lists the films that failed
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "title", "subtitle", "again"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "title", "poster", "subtitle", "again"])]
     pub(super) watch: Option<PathBuf>,
     /// Seconds a file must stay unchanged before it counts as complete
     #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "watch")]
@@ -53,7 +53,7 @@ fn report(event: WatchEvent) {
         WatchEvent::Made { ingested, .. } => tell(&ingested),
         WatchEvent::Failed { file, reason, again } => {
             let again = again.map_or_else(
-                || "not retried until the file changes".to_owned(),
+                || "not retried until the file or the options change".to_owned(),
                 |wait| format!("retrying in {} s", wait.as_secs()),
             );
             crate::tell(&format!("{file}: {reason} ({again})"));

@@ -15,7 +15,7 @@ pub enum Coding {
 
 /// The form of a file that a response has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Form {
+pub enum FileForm {
     /// The file, which has no other forms, so responses don't vary.
     #[default]
     Only,
@@ -38,7 +38,7 @@ impl Coding {
     }
 }
 
-impl Form {
+impl FileForm {
     /// The coding, if the form has one.
     pub fn coding(self) -> Option<Coding> {
         match self {
@@ -118,7 +118,8 @@ impl Weights {
     }
 }
 
-/// `q=0.5` in thousandths (RFC 9110 section 12.4.2); none for another parameter. A malformed weight counts as 0: the file as it is suits every client.
+/// `q=0.5` in thousandths (RFC 9110 section 12.4.2); none for another parameter. A malformed weight counts as 0, because the file as it is suits
+/// every client.
 fn quality(parameter: &[u8]) -> Option<u16> {
     let equals = parameter.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (parameter[..equals].trim_ascii(), &parameter[equals + 1..]);

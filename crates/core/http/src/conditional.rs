@@ -8,7 +8,7 @@
 //! A condition that cannot be parsed never makes a client keep or join wrong bytes: If-Match then fails, If-None-Match
 //! and If-Range do not match, dates are ignored (RFC 9110 sections 13.1.3 and 13.1.4).
 
-use crate::{Entity, Field, Form, HttpDate, Request};
+use crate::{Entity, Field, FileForm, HttpDate, Request};
 
 /// The result of the conditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub(crate) fn evaluate<'a>(request: &Request, of: impl Into<Validators<'a>>) -> 
 /// Returns true if If-Range allows a Range header to be used (RFC 9110 section 13.1.5): both validators must be strong and exactly the file's.
 pub(crate) fn if_range_holds(request: &Request, entity: &Entity<'_>, now: &HttpDate) -> bool {
     // All forms of a file have one date, so it does not distinguish their bytes.
-    let is_strong = entity.date_is_strong && entity.form == Form::Only;
+    let is_strong = entity.date_is_strong && entity.form == FileForm::Only;
     let strong_date = if is_strong { last_modified(entity, now) } else { None };
     if_range_is(request, Some(entity.etag.as_bytes()), strong_date)
 }
@@ -172,7 +172,7 @@ mod tests {
             modified_unix_seconds: Some(MODIFIED),
             date_is_strong: true,
             etag,
-            form: Form::Only,
+            form: FileForm::Only,
             content_type: "video/mp4",
             age_seconds: None,
             fields: &[],

@@ -40,7 +40,7 @@ mod target;
 mod version;
 
 pub use body::{BodyDrain, BodyFraming, BodyProgress};
-pub use coding::{Coding, Form, is_compressible, preferred_codings};
+pub use coding::{Coding, FileForm, is_compressible, preferred_codings};
 pub use conditional::file_etag;
 pub use date::HttpDate;
 pub use error::{Refusal, Reject};

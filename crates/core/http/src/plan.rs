@@ -8,7 +8,7 @@ use crate::range::{Selection, select};
 use crate::relay;
 use crate::response::{Head, write_content_range};
 use crate::{
-    Context, Cors, Field, Form, Method, Part, Refusal, Request, Response, options, refuse,
+    Context, Cors, Field, FileForm, Method, Part, Refusal, Request, Response, options, refuse,
 };
 
 /// A file's properties, from its open descriptor.
@@ -24,7 +24,7 @@ pub struct Entity<'a> {
     /// Entity tag with its quotes, for example from [`crate::file_etag`].
     pub etag: &'a str,
     /// The form of the file that this is. Each form has a size and a tag of its own (RFC 9110 section 8.8.3.3), and all have one date.
-    pub form: Form,
+    pub form: FileForm,
     /// Media type, for example from [`crate::content_type`]; visible ASCII.
     pub content_type: &'a str,
     /// How long a cache has had it (RFC 9111 section 5.1); none if it is not a cache's copy.
@@ -185,7 +185,7 @@ fn cache_control(head: &mut Head, context: &Context<'_>) {
 
 /// Tells caches that other requests may get another form (RFC 9110 section 12.5.5).
 fn vary(head: &mut Head, entity: &Entity<'_>) {
-    if entity.form != Form::Only {
+    if entity.form != FileForm::Only {
         head.field("Vary", b"Accept-Encoding");
     }
 }

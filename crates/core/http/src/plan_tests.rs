@@ -12,7 +12,7 @@ struct Case {
     closing: bool,
     fields: FieldLines,
     size_bytes: u64,
-    form: Form,
+    form: FileForm,
 }
 
 impl Default for Case {
@@ -25,7 +25,7 @@ impl Default for Case {
             closing: false,
             fields: FieldLines::default(),
             size_bytes: 1000,
-            form: Form::Only,
+            form: FileForm::Only,
         }
     }
 }
@@ -232,7 +232,7 @@ fn further_lines_are_in_every_answer_about_the_file_and_in_no_other() {
 
 #[test]
 fn every_answer_about_a_file_with_forms_varies() {
-    for (form, coded) in [(Form::Plain, false), (Form::Coded(Coding::Gzip), true)] {
+    for (form, coded) in [(FileForm::Plain, false), (FileForm::Coded(Coding::Gzip), true)] {
         let case = Case { form, ..Case::default() };
         for (lines, status, has_body) in [
             ("", 200, true),
@@ -252,10 +252,10 @@ fn every_answer_about_a_file_with_forms_varies() {
 
 #[test]
 fn several_ranges_of_a_coded_form_get_it_whole() {
-    let case = Case { form: Form::Coded(Coding::Brotli), ..Case::default() };
+    let case = Case { form: FileForm::Coded(Coding::Brotli), ..Case::default() };
     let answer = case.get("Range: bytes=0-0,-1\r\n");
     assert_eq!((answer.status, answer.body), (200, vec![Part::Range(0..1000)]));
-    assert_eq!(Case { form: Form::Plain, ..case }.get("Range: bytes=0-0,-1\r\n").status, 206);
+    assert_eq!(Case { form: FileForm::Plain, ..case }.get("Range: bytes=0-0,-1\r\n").status, 206);
 }
 
 /// All forms have the date of their file, so a client could continue one form with bytes of another.
@@ -263,7 +263,7 @@ fn several_ranges_of_a_coded_form_get_it_whole() {
 fn a_date_does_not_continue_a_file_with_forms() {
     let lines = "Range: bytes=0-1\r\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
     for (form, status) in
-        [(Form::Only, 206), (Form::Plain, 200), (Form::Coded(Coding::Brotli), 200)]
+        [(FileForm::Only, 206), (FileForm::Plain, 200), (FileForm::Coded(Coding::Brotli), 200)]
     {
         assert_eq!(Case { form, ..Case::default() }.get(lines).status, status, "{form:?}");
     }

@@ -10,7 +10,7 @@ use crate::plan::part_head;
 use crate::range::{Selection, select};
 use crate::response::Head;
 use crate::{
-    Context, Cors, Entity, Field, Form, HttpDate, Method, Part, Refusal, Request, Response,
+    Context, Cors, Entity, Field, FileForm, HttpDate, Method, Part, Refusal, Request, Response,
     Version, refuse,
 };
 
@@ -160,7 +160,7 @@ fn parts(
         modified_unix_seconds: None,
         date_is_strong: false,
         etag: "",
-        form: Form::Only,
+        form: FileForm::Only,
         content_type: relayed.field("content-type").unwrap_or("application/octet-stream"),
         age_seconds: None,
         fields: &[],

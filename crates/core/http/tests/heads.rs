@@ -1,7 +1,7 @@
 //! Properties of parsing: arbitrary bytes, cut and concatenated heads and bodies, and paths that try to escape.
 
 use fullbore_http::{
-    BodyDrain, BodyFraming, BodyProgress, Context, Entity, Form, HttpDate, Parse, Refusal,
+    BodyDrain, BodyFraming, BodyProgress, Context, Entity, FileForm, HttpDate, Parse, Refusal,
     RefusedRequest, Reject, Request, RequestLimits, Resource, looks_like_http, parse, refuse,
     respond,
 };
@@ -115,7 +115,7 @@ proptest! {
         let limits = RequestLimits { head_bytes_max: 256, uri_bytes_max: 64, headers_max: 8, ..RequestLimits::default() };
         let date = HttpDate::new(1);
         let context = Context::new(&date, &limits);
-        let entity = Entity { size_bytes, modified_unix_seconds: Some(0), date_is_strong: true, etag: "\"e\"", form: Form::Only, content_type: "video/mp4", age_seconds: None, fields: &[] };
+        let entity = Entity { size_bytes, modified_unix_seconds: Some(0), date_is_strong: true, etag: "\"e\"", form: FileForm::Only, content_type: "video/mp4", age_seconds: None, fields: &[] };
         looks_like_http(&bytes);
         let response = match parse(&bytes, &limits) {
             Ok(Parse::Partial) => {

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use fullbore_http::{
-    Context, Entity, Form, HttpDate, Parse, Part, RequestLimits, Response, parse, respond,
+    Context, Entity, FileForm, HttpDate, Parse, Part, RequestLimits, Response, parse, respond,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -80,7 +80,7 @@ fn answer(specs: &[Spec], size: u64) -> Response {
         fields: &[],
         date_is_strong: true,
         etag: "\"e\"",
-        form: Form::Only,
+        form: FileForm::Only,
         content_type: "video/mp4",
     };
     respond(&request, &entity, &Context { boundary: 77, ..Context::new(&date, &limits) })

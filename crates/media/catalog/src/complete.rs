@@ -10,7 +10,7 @@ use crate::error::{Attempt, CatalogError};
 use crate::list::is_recorded;
 use crate::name::TitlePath;
 use crate::record::Record;
-use crate::verify::{Fault, compare, extra, record_fault};
+use crate::verify::{Fault, compare, extra, form_faults, record_fault};
 use crate::workshop::Workshop;
 
 /// The result of completing a title's record.
@@ -57,6 +57,7 @@ fn complete_locked(
     if was_replaced {
         workshop.replace_record(folder, &mut record)?;
     }
+    faults.extend(form_faults(folder, &record));
     faults.extend(extra(folder, &record));
     Ok(Completed { faults, was_replaced })
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::error::{Attempt, CatalogError};
+use crate::forms::put_manifest_forms;
 use crate::record::{RECORD, Record};
 
 /// How long files of a replaced version stay at least: longer than viewers take for a film, including pauses.
@@ -35,11 +36,15 @@ pub fn put_new(made: &Path, title: &Path) -> Result<(), CatalogError> {
 pub fn put_over(made: &Path, title: &Path, record: &Record) -> Result<(), CatalogError> {
     let folder = record.folder.as_str();
     let has_folder = title.join(folder).is_dir() && !made.join(folder).exists();
-    let names = [folder, &record.hls, &record.dash, RECORD];
-    for name in names.into_iter().skip(usize::from(has_folder)) {
+    let put = |name: &str| {
         let place = title.join(name);
-        fs::rename(made.join(name), &place).attempt("put in place", &place)?;
-    }
+        fs::rename(made.join(name), &place).attempt("put in place", &place)
+    };
+    let names = [folder, &record.hls, &record.dash];
+    names.into_iter().skip(usize::from(has_folder)).try_for_each(put)?;
+    // The server uses a form only for the manifest that it was made from, so it doesn't matter which of them a viewer finds meanwhile.
+    put_manifest_forms(made, title, record)?;
+    put(RECORD)?;
     sync(title)
 }
 

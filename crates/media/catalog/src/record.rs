@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CatalogError;
+use crate::forms::manifest_form_paths;
 use crate::sha256;
 
 /// The name of the record in a title's folder.
@@ -52,7 +53,7 @@ pub struct Record {
     pub dash: String,
     /// Pictures, smallest first; those of high dynamic range after the others.
     pub video: Vec<VideoRecord>,
-    /// Sound, in the source's order.
+    /// Sound, in the source's order, then other versions of it.
     pub audio: Vec<AudioRecord>,
     /// WebVTT files.
     pub subtitles: Vec<SubtitleRecord>,
@@ -66,8 +67,12 @@ pub struct Record {
     /// Subtitles in the picture, if they were burnt in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burnt_in: Option<BurntInRecord>,
-    /// Every file of the title except this record.
+    /// Every file of the title except this record and the forms of its manifests.
     pub files: Vec<FileRecord>,
+    /// Compressed forms of the manifests (`master.m3u8.br`), each with the manifest's modification time. Copies of the title may lack them. Records
+    /// of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub manifest_forms: Vec<FileRecord>,
     /// Folders of earlier versions. Their files are kept for viewers who are still watching them.
     pub replaced: Vec<ReplacedRecord>,
     /// SHA-256 of this record, computed with zeros in place of these 64 digits.
@@ -131,6 +136,9 @@ pub struct AudioRecord {
     pub roles: Vec<String>,
     /// Whether players choose it by default.
     pub is_default: bool,
+    /// The file of the basic version of the same sound, if this is another version of it: in surround, or in AC-3, E-AC-3 or FLAC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_of: Option<String>,
     /// 2 is stereo.
     pub channels: u32,
     /// Mean.
@@ -261,6 +269,10 @@ impl Record {
         if sha256::of_bytes(text.replacen(&record.sha256, NO_SUM, 1).as_bytes()) != record.sha256 {
             return Err(broken("it was changed after it was written"));
         }
+        let is_form = |path| manifest_form_paths(&record).any(|form| form == path);
+        if !record.manifest_forms.iter().all(|form| is_form(form.path.as_str())) {
+            return Err(broken("it has forms of other files than manifests"));
+        }
         if !record.files.iter().all(FileRecord::has_fitting_blocks) {
             return Err(broken("it has the wrong number of blocks for a file"));
         }
@@ -274,7 +286,9 @@ impl Record {
     fn paths(&self) -> impl Iterator<Item = &str> {
         let own = [&self.folder, &self.hls, &self.dash].into_iter();
         let video = self.video.iter().flat_map(|one| [&one.file, &one.playlist]);
-        let audio = self.audio.iter().flat_map(|one| [&one.file, &one.playlist]);
+        let audio = self.audio.iter().flat_map(|one| {
+            [Some(&one.file), Some(&one.playlist), one.version_of.as_ref()].into_iter().flatten()
+        });
         let pictures = self.poster.iter().chain(&self.thumbnails).chain(&self.chapters);
         let others = self.subtitles.iter().map(|one| &one.file);
         let others = others.chain(self.replaced.iter().map(|one| &one.folder));

@@ -125,6 +125,7 @@ pub fn verify(entry: &LibraryEntry) -> Vec<Fault> {
         Ok(record) => {
             let mut faults: Vec<_> =
                 record.files.iter().filter_map(|file| compare(&entry.folder, file).err()).collect();
+            faults.extend(form_faults(&entry.folder, record));
             faults.extend(extra(&entry.folder, record));
             faults
         }
@@ -163,6 +164,12 @@ pub(crate) fn compare(folder: &Path, file: &FileRecord) -> Result<Sums, Fault> {
     }
 }
 
+/// Faults of the manifests' compressed forms. They may be missing: viewers then get the manifests as they are.
+pub(crate) fn form_faults(folder: &Path, record: &Record) -> Vec<Fault> {
+    let faults = record.manifest_forms.iter().filter_map(|form| compare(folder, form).err());
+    faults.filter(|fault| !matches!(fault, Fault::Missing { .. })).collect()
+}
+
 /// The blocks that do not match the record.
 fn other_blocks(file: &FileRecord, sums: &Sums) -> Vec<usize> {
     let recorded = file.blocks_sha256.iter().flatten();
@@ -172,7 +179,8 @@ fn other_blocks(file: &FileRecord, sums: &Sums) -> Vec<usize> {
 
 /// Files in the title's folder that are not part of the title.
 pub(crate) fn extra(folder: &Path, record: &Record) -> Vec<Fault> {
-    let mut known: HashSet<_> = record.files.iter().map(|file| file.path.as_str()).collect();
+    let files = record.files.iter().chain(&record.manifest_forms);
+    let mut known: HashSet<_> = files.map(|file| file.path.as_str()).collect();
     known.extend([RECORD, MARK]);
     let replaced: Vec<_> = record.replaced.iter().map(|one| one.folder.as_str()).collect();
     let (mut found, mut faults) = (Vec::new(), Vec::new());

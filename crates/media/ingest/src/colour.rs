@@ -24,7 +24,7 @@ pub(crate) struct Colours {
     matrix: &'static str,
     /// A tag that is read as another because ffmpeg's filters can't convert it.
     unsupported: Option<&'static str>,
-    /// Whether primaries and matrix are both stated.
+    /// Whether primaries and matrix are both stated, by the picture itself.
     is_stated: bool,
 }
 
@@ -44,6 +44,8 @@ pub(crate) struct ColourTags<'a> {
     pub(crate) primaries: Option<&'a str>,
     pub(crate) transfer: Option<&'a str>,
     pub(crate) matrix: Option<&'a str>,
+    /// Whether some of them are stated only by the container, so that a copy would lose them.
+    pub(crate) is_of_container: bool,
 }
 
 /// A tag's name, and its code point (ITU-T H.273).
@@ -106,8 +108,10 @@ const RGB_FORMATS: [&str; 14] = [
 ];
 const GREY_FORMATS: [&str; 2] = ["gray", "ya"];
 
-/// Codecs that only have the matrix of BT.601: Theora (its specification, section 4.2) and VP3, VP6 and VP8 (RFC 6386 section 9.2), JPEG (JFIF).
-const BT601_CODECS: [&str; 7] = ["theora", "vp3", "vp6", "vp6a", "vp6f", "vp8", "mjpeg"];
+/// Codecs that only have the matrix of BT.601: Theora (its specification, section 4.2) and VP3, VP6 and VP8 (RFC 6386 section 9.2), JPEG (JFIF), WebP
+/// (RFC 9649 section 2.5), and TIFF, where it is the default (TIFF 6.0 section 21).
+const BT601_CODECS: [&str; 9] =
+    ["theora", "vp3", "vp6", "vp6a", "vp6f", "vp8", "mjpeg", "webp", "tiff"];
 /// Larger pictures without a matrix are read as BT.709.
 const SD_WIDTH_MAX: u32 = 1279;
 const SD_HEIGHT_MAX: u32 = 576;
@@ -160,7 +164,7 @@ impl Colours {
             transfer: transfer.or(linear).unwrap_or("bt709"),
             matrix: matrix.unwrap_or(assumed_matrix),
             unsupported: unconvertible.or(curve),
-            is_stated: primaries.is_some() && matrix.is_some(),
+            is_stated: primaries.is_some() && matrix.is_some() && !tags.is_of_container,
         }
     }
 
@@ -214,9 +218,10 @@ impl Colours {
         }
     }
 
-    /// The filters that scale the picture and convert it to 8-bit BT.709, after [`Colours::labels`].
-    pub(crate) fn scale_to_bt709(&self, width: u32, height: u32, has_zscale: bool) -> String {
-        let scale = format!("scale={width}:{height}:flags=bicubic");
+    /// The filters that scale the picture to `size`, a width and a height as ffmpeg's scaler takes them, and convert it to 8-bit BT.709,
+    /// after [`Colours::labels`].
+    pub(crate) fn scale_to_bt709(&self, size: &str, has_zscale: bool) -> String {
+        let scale = format!("scale={size}:flags=bicubic");
         if self.is_hdr() && has_zscale {
             // To linear light, where the brightest parts are compressed, and back to the range of BT.709 screens.
             let matrix = match self.pixels {
@@ -338,13 +343,19 @@ mod tests {
 
     #[test]
     fn a_picture_in_bt709_is_only_scaled() {
-        let scaled = Colours::target().scale_to_bt709(64, 36, true);
+        let scaled = Colours::target().scale_to_bt709("64:36", true);
         assert_eq!(scaled, "scale=64:36:flags=bicubic,format=yuv420p");
     }
 
     #[test]
     fn a_large_picture_without_a_matrix_is_bt709_unless_its_codec_knows_only_bt601() {
-        for (codec, matrix) in [("h264", "bt709"), ("theora", "smpte170m"), ("vp8", "smpte170m")] {
+        for (codec, matrix) in [
+            ("h264", "bt709"),
+            ("theora", "smpte170m"),
+            ("vp8", "smpte170m"),
+            ("webp", "smpte170m"),
+            ("tiff", "smpte170m"),
+        ] {
             let tags = ColourTags { codec: Some(codec), ..ColourTags::default() };
             assert_eq!(Colours::new(&tags, 1280, 720).matrix, matrix, "{codec}");
         }
@@ -353,13 +364,13 @@ mod tests {
     #[test]
     fn without_zscale_only_the_matrix_of_high_dynamic_range_is_converted() {
         let colours = yuv(PQ, "unknown", "unknown");
-        let scaled = colours.scale_to_bt709(64, 36, false);
+        let scaled = colours.scale_to_bt709("64:36", false);
         assert!(
             scaled.contains("colorspace=ispace=bt2020nc:iprimaries=bt709:itrc=bt709"),
             "{scaled}"
         );
         assert!(colours.is_hdr() && !scaled.contains("zscale"), "{scaled}");
-        assert!(colours.scale_to_bt709(64, 36, true).contains("zscale=min=bt2020nc:t=linear"));
+        assert!(colours.scale_to_bt709("64:36", true).contains("zscale=min=bt2020nc:t=linear"));
     }
 
     #[test]

@@ -13,6 +13,10 @@ const FILMS: &str = "mov,matroska,webm,mpegts,mpeg,avi,flv,asf,ogg,mxf,gxf,wtv,r
     wav,w64,aiff,au,caf,flac,mp3,aac,ac3,eac3,dts,truehd,amr,ape,tta,wv";
 /// Subtitles in files of their own: SubRip, WebVTT, SubStation Alpha.
 const SUBTITLES: &str = "srt,webvtt,ass";
+/// Pictures for posters; AVIF and HEIC are read by `mov`. SVG is not among them: it may refer to other files.
+const PICTURES: &str = "mov,png_pipe,jpeg_pipe,jpegls_pipe,jpegxl_pipe,jpegxl_anim,j2k_pipe,webp_pipe,gif,apng,bmp_pipe,tiff_pipe,\
+    exr_pipe,hdr_pipe,dpx_pipe,dds_pipe,psd_pipe,qoi_pipe,sgi_pipe,sunrast_pipe,pcx_pipe,pam_pipe,pbm_pipe,pgm_pipe,pgmyuv_pipe,\
+    ppm_pipe,pfm_pipe,phm_pipe,xbm_pipe,xpm_pipe,xwd_pipe,gem_pipe,pictor_pipe,photocd_pipe,cri_pipe,vbn_pipe";
 /// The format that ingest itself makes.
 const MADE: &str = "mov";
 
@@ -58,6 +62,11 @@ pub(crate) fn subtitles() -> Vec<OsString> {
     input(SUBTITLES)
 }
 
+/// ffmpeg's arguments for a picture on standard input.
+pub(crate) fn picture() -> Vec<OsString> {
+    input(PICTURES)
+}
+
 /// ffmpeg's arguments for a rendition on standard input.
 pub(crate) fn rendition() -> Vec<OsString> {
     input(MADE)
@@ -99,9 +108,16 @@ mod tests {
 
     #[test]
     fn no_format_is_taken_that_names_other_files() {
-        for list in LISTS.iter().chain(&["image2", "lavfi", "rtsp", "avs", "vapoursynth", "vobsub"])
-        {
-            for taken in [FILMS, SUBTITLES, MADE] {
+        for list in LISTS.iter().chain(&[
+            "image2",
+            "lavfi",
+            "rtsp",
+            "avs",
+            "vapoursynth",
+            "vobsub",
+            "svg_pipe",
+        ]) {
+            for taken in [FILMS, SUBTITLES, PICTURES, MADE] {
                 assert!(!taken.split(',').any(|name| name == *list), "{list}");
             }
         }

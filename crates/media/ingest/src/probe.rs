@@ -2,7 +2,10 @@
 //!
 //! Only data that affects the packaging of a film is kept. Decoding shows whether the file is complete, not this.
 
+mod container_colours;
+
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::ops::RangeInclusive;
 
@@ -29,20 +32,32 @@ pub(crate) const TITLE_LETTERS_MAX: usize = 200;
 pub(crate) const CHAPTERS_MAX: usize = 1000;
 
 /// Width to height of pixels. Anamorphic films have 2 at most; others are damaged, and would make pictures of any size.
-const PIXEL_SHAPES: RangeInclusive<f64> = 0.125..=8.0;
+pub(crate) const PIXEL_SHAPES: RangeInclusive<f64> = 0.125..=8.0;
 
 /// Examines a film with ffprobe. It reads further ahead if it does not find the sound at first: sound may begin late.
 pub(crate) fn probe(film: &File, bounds: &Bounds, stop: &Stop) -> Result<Source, ProbeError> {
-    let short = probe_ahead(film, bounds, stop, ReadAhead::Short)?;
-    if !short.may_have_more() {
-        return Ok(short.into_source(ReadAhead::Short));
+    let mut short = probe_ahead(film, bounds, stop, ReadAhead::Short)?;
+    if short.may_have_more() {
+        let far = probe_ahead(film, bounds, stop, ReadAhead::Far)?;
+        // If there is no more to find, ingest saves the time of reading ahead in every run.
+        if far.playable() > short.playable() {
+            return Ok(far.into_source(ReadAhead::Far));
+        }
     }
-    let far = probe_ahead(film, bounds, stop, ReadAhead::Far)?;
-    // If there is no more to find, ingest saves the time of reading ahead in every run.
-    if far.playable() > short.playable() {
-        return Ok(far.into_source(ReadAhead::Far));
+    if short.may_lack_colours() {
+        short.add_colours(&container_colours::streams(film, bounds, stop)?);
     }
     Ok(short.into_source(ReadAhead::Short))
+}
+
+/// Examines a picture for a poster with ffprobe; if the file has several, the first.
+pub(crate) fn probe_picture(
+    picture: &File,
+    bounds: &Bounds,
+    stop: &Stop,
+) -> Result<Option<Video>, ProbeError> {
+    let probed = probe_input(picture, bounds, stop, formats::picture())?;
+    probed.into_picture().map_err(|why| ProbeError::Unreadable(why.to_owned()))
 }
 
 fn probe_ahead(
@@ -51,8 +66,17 @@ fn probe_ahead(
     stop: &Stop,
     ahead: ReadAhead,
 ) -> Result<Probed, ProbeError> {
+    probe_input(film, bounds, stop, formats::film(ahead))
+}
+
+fn probe_input(
+    film: &File,
+    bounds: &Bounds,
+    stop: &Stop,
+    input: Vec<OsString>,
+) -> Result<Probed, ProbeError> {
     let mut arguments = words("-show_format -show_streams -show_chapters");
-    arguments.extend(formats::film(ahead));
+    arguments.extend(input);
     let answer = ask(film, arguments, bounds, stop)?;
     serde_json::from_slice(&answer)
         .map_err(|error| ProbeError::Unreadable(format!("ffprobe's answer: {error}")))
@@ -116,6 +140,9 @@ struct Stream {
     duration: Option<String>,
     start_time: Option<String>,
     nb_frames: Option<String>,
+    /// Whether some of its colours are stated only by the container.
+    #[serde(skip)]
+    has_colours_of_container: bool,
     /// Flags by name; newer versions of ffmpeg know more of them.
     #[serde(default)]
     disposition: HashMap<String, u8>,
@@ -214,6 +241,7 @@ impl Probed {
             begins_seconds: self.format.begins_seconds(),
             ahead,
             video: None,
+            cover: None,
             audio: Vec::new(),
             text: Vec::new(),
             bitmaps: Vec::new(),
@@ -275,8 +303,15 @@ impl Source {
     fn add(&mut self, stream: &Stream, film: Option<u32>, format: &Format) {
         let codec = stream.codec_name.clone().unwrap_or_else(|| text_kind::UNNAMED.into());
         match stream.codec_type.as_deref() {
-            Some("video") if stream.is("attached_pic") => {} // a cover
+            // Pictures of chapters have both flags.
+            Some("video") if stream.is("timed_thumbnails") => {}
+            Some("video") if stream.is("attached_pic") => self.add_cover(stream.video(format)),
             Some("video") if film == Some(stream.index) => self.video = stream.video(format),
+            Some("video")
+                if film.is_none() && self.cover.is_none() && stream.is_still_picture(format) =>
+            {
+                self.add_cover(stream.video(format));
+            }
             Some("video") => {
                 let still = if stream.is_still(format) { ": a still picture" } else { "" };
                 self.left_out.push(format!("video stream {} ({codec}{still})", stream.index));
@@ -308,6 +343,29 @@ impl Source {
             },
             _ => {} // Data and attachments: nothing to play.
         }
+    }
+}
+
+impl Probed {
+    /// The first picture. Fails for photos that are stored as tiles: each is a stream, and ffmpeg's tools put them together only if they
+    /// are addressed by other means than a stream's number.
+    fn into_picture(self) -> Result<Option<Video>, &'static str> {
+        let is_tile = |stream: &Stream| stream.is("dependent");
+        let tiles: Vec<_> =
+            self.streams.iter().filter(|one| is_tile(one)).map(|one| one.index).collect();
+        let source = self.into_source(ReadAhead::Short);
+        let picture = source.video.or(source.cover);
+        if picture.as_ref().is_some_and(|picture| tiles.contains(&picture.index)) {
+            return Err("it is stored as tiles, as phones do in HEIC files");
+        }
+        Ok(picture)
+    }
+}
+
+impl Source {
+    /// The first cover counts: further ones show the back, the disc or an artist.
+    fn add_cover(&mut self, cover: Option<Video>) {
+        self.cover = self.cover.take().or(cover);
     }
 }
 
@@ -390,6 +448,7 @@ impl Stream {
             primaries: self.color_primaries.as_deref(),
             transfer: self.color_transfer.as_deref(),
             matrix: self.color_space.as_deref(),
+            is_of_container: self.has_colours_of_container,
         }
     }
 
@@ -523,6 +582,7 @@ mod tests {
             {"index": 4, "codec_type": "data"}]}"#,
         );
         assert!(source.video.is_none());
+        assert_eq!(source.cover.map(|cover| (cover.index, cover.width)), Some((1, 9)));
         assert_eq!(source.audio[0].label.language.as_deref(), Some("de"));
         assert_eq!(source.text.len(), 1);
         let [bitmaps] = &source.bitmaps[..] else { panic!("{:?}", source.bitmaps) };
@@ -539,10 +599,23 @@ mod tests {
             "avg_frame_rate": "0/0", "r_frame_rate": "1000/1"}"#;
         let sound = r#"{"index": 1, "codec_type": "audio", "codec_name": "mp3", "channels": 2}"#;
         let song = source(&format!(r#"{{"streams": [{picture}, {sound}]}}"#));
-        assert_eq!(song.left_out, ["video stream 0 (png: a still picture)"]);
-        assert!(song.video.is_none() && song.audio.len() == 1);
+        assert_eq!(song.cover.map(|cover| cover.index), Some(0));
+        assert!(song.video.is_none() && song.audio.len() == 1 && song.left_out.is_empty());
         let alone = source(&format!(r#"{{"streams": [{picture}]}}"#));
         assert!(alone.video.is_some() && alone.left_out.is_empty());
+    }
+
+    #[test]
+    fn a_tile_of_a_photo_is_no_picture() {
+        let with = |flag: u8| -> Probed {
+            let stream = format!(
+                r#"{{"index": 0, "codec_type": "video", "codec_name": "hevc", "width": 512, "height": 512,
+                "disposition": {{"dependent": {flag}}}}}"#
+            );
+            serde_json::from_str(&format!(r#"{{"streams": [{stream}]}}"#)).expect("JSON")
+        };
+        assert_eq!(with(0).into_picture().expect("a picture").map(|one| one.width), Some(512));
+        assert!(with(1).into_picture().is_err());
     }
 
     #[test]

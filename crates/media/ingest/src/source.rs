@@ -25,6 +25,8 @@ pub(crate) struct Source {
     /// How far to read ahead to find all of its streams.
     pub(crate) ahead: ReadAhead,
     pub(crate) video: Option<Video>,
+    /// A still picture that comes with the film or the sound, if there is one.
+    pub(crate) cover: Option<Video>,
     pub(crate) audio: Vec<Audio>,
     pub(crate) text: Vec<Text>,
     /// Subtitles that are pictures.

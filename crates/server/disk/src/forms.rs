@@ -35,8 +35,8 @@ impl Lacking {
 }
 
 impl Files {
-    /// Opens the form of `file`, which was opened at `path`, whose name has `suffix` in addition. `None` if there is none of this version of the file.
-    /// A file has few suffixes, each of which the caller knows.
+    /// Opens the form of `file`, which was opened at `path`, whose name has `suffix` in addition. `None` if there is none of this version of the
+    /// file. A file has few suffixes, each of which the caller knows.
     ///
     /// # Errors
     /// As [`Files::open`], for a form that may be there.

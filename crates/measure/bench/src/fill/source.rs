@@ -98,6 +98,7 @@ impl Source {
             thumbnails: None,
             burnt_in: None,
             chapters: None,
+            manifest_forms: Vec::new(),
             files: vec![self.record.clone(), hls?, dash?],
             series: None,
             replaced: Vec::new(),

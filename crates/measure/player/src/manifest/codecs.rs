@@ -27,6 +27,12 @@ pub(super) fn of_pictures(codecs: &str) -> Option<&str> {
     Some(same.map_or(kind, |(_, same)| *same))
 }
 
+/// The kinds of sound codecs in the list, in order.
+pub(super) fn of_sounds(codecs: &str) -> Vec<&str> {
+    let sounds = codecs.split(',').map(str::trim).filter(|codec| is_sound(codec));
+    sounds.map(|codec| codec.split('.').next().unwrap_or(codec)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -37,6 +43,7 @@ mod tests {
         assert_eq!(of_pictures("avc3.64001f"), of_pictures("avc1.42c01e,ec-3"));
         assert_ne!(of_pictures("hvc1.2.4.L123"), of_pictures("avc1.64001f"));
         assert_eq!((of_pictures("mp4a.40.2"), of_pictures("")), (None, None));
+        assert_eq!(of_sounds("avc1.64001f, ec-3,mp4a.40.2"), ["ec-3", "mp4a"]);
         assert!(
             are_sound("mp4a.40.2,ac-3") && !are_sound("avc1.64001f,mp4a.40.2") && !are_sound("")
         );

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::made::{Made, Picture, Sound, Subtitles};
+use super::made::{Made, Picture, Sound, Subtitles, Tiles};
 use crate::captions::Captions;
 use crate::mp4::{Cicp, Track};
 use crate::role::Role;
@@ -16,6 +16,8 @@ const AUDIO_PURPOSE: &str = "urn:tva:metadata:cs:AudioPurposeCS:2007";
 const CHANNELS: &str = "urn:mpeg:mpegB:cicp:ChannelConfiguration";
 /// Begins the schemes of colours (ISO/IEC 23091-2), as DASH-IF's interoperability points use them.
 const CICP: &str = "urn:mpeg:mpegB:cicp:";
+/// Marks pictures that consist of thumbnails (DASH-IF IOP 4.3 section 6.2.6); the value says how many.
+const TILES: &str = "http://dashif.org/guidelines/thumbnail_tile";
 const PROFILE: &str = "urn:mpeg:dash:profile:isoff-on-demand:2011";
 
 /// The default is 1. Players choose between the ladders by this, if they can show both.
@@ -42,6 +44,13 @@ pub(super) fn manifest(made: &Made, folder: &str) -> String {
     }
     for (index, one) in made.subtitles.iter().enumerate() {
         text.push_str(&subtitles(one, 1 + made.audio.len() + index, folder));
+    }
+    if let Some(all) = &made.tiles {
+        text.push_str(&tiles(
+            all,
+            ladders.len().max(1) + made.audio.len() + made.subtitles.len(),
+            folder,
+        ));
     }
     text.push_str("</Period>\n</MPD>\n");
     text
@@ -114,22 +123,37 @@ fn captions(captions: &Captions) -> String {
     described("cea-608", channels.collect()) + &described("cea-708", services.collect())
 }
 
+/// A sound, or another version of it, which has the same language and roles. Players that can't play its codec pass over it.
 fn sound(made: &Made, one: &Sound, id: usize, folder: &str) -> String {
     let mut text = format!(
         "<AdaptationSet id=\"{id}\" contentType=\"audio\" mimeType=\"audio/mp4\"{} \
-         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\">\n{}",
+         subsegmentAlignment=\"true\" subsegmentStartsWithSAP=\"1\"{}>\n{}",
         language(one.language.as_deref()),
-        described(&one.name, &one.roles, &sound_roles(one))
+        priority(made, one),
+        described(&one.label, &one.roles, &sound_roles(one))
     );
     let channels = format!(
         "<AudioChannelConfiguration schemeIdUri=\"{CHANNELS}\" value=\"{}\"/>\n",
-        one.layout.cicp
+        arrangement(one)
     );
     let file = format!("{folder}/{}", one.file);
     let track = (&one.track, buffer_seconds(made));
     text.push_str(&representation(&format!("audio-{id}"), &file, track, "", &channels));
     text.push_str("</AdaptationSet>\n");
     text
+}
+
+/// The number of a sound's arrangement of channels. AAC has the same numbers (ISO/IEC 14496-3 table 1.19), and its file decides: ffprobe doesn't
+/// tell its two arrangements of 7.1 apart.
+fn arrangement(one: &Sound) -> u32 {
+    one.track.channel_configuration.unwrap_or(one.layout.cicp)
+}
+
+/// Players that don't choose by the number of channels, such as dash.js, would take the version with the highest rate. The basic version is
+/// preferred (section 5.3.3.2; the default is 1), and players for more loudspeakers choose the other one.
+fn priority(made: &Made, one: &Sound) -> &'static str {
+    let has_other = made.audio.iter().any(|other| other.is_other);
+    if has_other && !one.is_other { " selectionPriority=\"2\"" } else { "" }
 }
 
 /// The values of Role for a sound (ISO/IEC 23009-1 section 5.8.5.5). The scheme has none for the original language.
@@ -168,6 +192,18 @@ fn subtitles(one: &Subtitles, id: usize, folder: &str) -> String {
         language(one.language.as_deref()),
         described(&one.name, &one.roles, &text_roles(one)),
         one.file
+    )
+}
+
+/// The sheets of thumbnails. They come last, and so does their id, so that all other tracks keep theirs.
+fn tiles(all: &Tiles, id: usize, folder: &str) -> String {
+    let Tiles { files, width, height, per_row, seconds, bits_per_second } = all;
+    format!(
+        "<AdaptationSet id=\"{id}\" contentType=\"image\" mimeType=\"image/jpeg\">\n\
+         <SegmentTemplate media=\"{folder}/{files}\" timescale=\"1\" duration=\"{seconds}\" startNumber=\"1\"/>\n\
+         <Representation id=\"thumbnails\" bandwidth=\"{bits_per_second}\" width=\"{width}\" height=\"{height}\">\n\
+         <EssentialProperty schemeIdUri=\"{TILES}\" value=\"{per_row}x{per_row}\"/>\n\
+         </Representation>\n</AdaptationSet>\n"
     )
 }
 

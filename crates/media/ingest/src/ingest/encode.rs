@@ -192,26 +192,44 @@ impl Made {
                     track,
                 });
             }
-            Kind::Audio { label, layout } => {
-                let others = self.audio.iter().map(|one| one.name.as_str());
-                let name = track_name::distinct(others, Medium::Sound, &label);
+            Kind::Audio { label, layout, index, is_other } => {
+                let basic = self.basic_sounds().find(|one| is_other && one.index == index);
+                let name = basic.map(|basic| basic.name.clone()).unwrap_or_else(|| {
+                    let others = self.basic_sounds().map(|one| one.name.as_str());
+                    track_name::distinct(others, Medium::Sound, &label)
+                });
                 let Label { language, is_default, roles, .. } = label;
-                let file = job.file;
-                let sound = Sound { file, place, language, name, roles, is_default, layout, track };
+                let mut sound = Sound {
+                    file: job.file,
+                    place,
+                    language,
+                    label: name.clone(),
+                    name,
+                    roles,
+                    is_default,
+                    index,
+                    is_other,
+                    layout,
+                    track,
+                };
+                if is_other {
+                    let others = self.audio.iter().map(|one| one.label.as_str());
+                    sound.label = track_name::of_version(others, &sound.name, &sound.version());
+                }
                 self.audio.push(sound);
             }
         }
         Ok(())
     }
 
-    /// Makes exactly one sound the default: the first that the source marks as default, else the first. Commentary is not the default,
-    /// and neither is sound for people with impairments, unless there is nothing else.
+    /// Makes exactly one sound the default, with all its versions: the first that the source marks as default, else the first. Commentary is
+    /// not the default, and neither is sound for people with impairments, unless there is nothing else.
     fn choose_default(&mut self) {
         let rank = |one: &Sound| (special(one), !one.is_default);
-        let ranks = self.audio.iter().map(rank).enumerate();
-        let chosen = ranks.min_by_key(|&(index, rank)| (rank, index)).map(|(index, _)| index);
-        for (index, one) in self.audio.iter_mut().enumerate() {
-            one.is_default = Some(index) == chosen;
+        let ranks = self.basic_sounds().map(|one| (rank(one), one.index));
+        let chosen = ranks.min().map(|(_, index)| index);
+        for one in &mut self.audio {
+            one.is_default = Some(one.index) == chosen;
         }
     }
 }

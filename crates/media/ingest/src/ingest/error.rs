@@ -35,6 +35,16 @@ pub enum IngestError {
     /// It is not a media file, or is broken from the start; with ffprobe's reason.
     #[error("this is not a video that ffmpeg can read: {0}")]
     NotMedia(String),
+    /// The picture for the poster cannot be used.
+    #[error(
+        "cannot use {path} as the poster: {why}; give a picture that ffmpeg can read, such as a JPEG, PNG or WebP"
+    )]
+    PosterUnusable {
+        /// The picture.
+        path: PathBuf,
+        /// ffprobe's reason.
+        why: String,
+    },
     /// It has neither picture nor sound.
     #[error("it has neither picture nor sound")]
     NothingToPlay,

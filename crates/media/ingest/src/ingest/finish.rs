@@ -9,16 +9,19 @@ use catalog::{
 };
 
 use super::error::{Attempt, IngestError};
-use super::made::{Made, beside};
+use super::made::{Made, Sound, beside};
 use super::progress::Progress;
 use super::publish::{now, publish, write};
 use super::work::{MADE, Work};
-use super::{Ingest, Ingested, Outcome, RunLimits, chapters, dash, hls, jobs, pictures, subtitles};
+use super::{
+    Ingest, Ingested, Outcome, RunLimits, chapters, dash, forms, hls, jobs, pictures, sound_jobs,
+    subtitles,
+};
 use crate::bitmap_subtitles::BitmapSubtitles;
 use crate::captions::Captions;
 use crate::colour::Colours;
 use crate::role::Role;
-use crate::source::{Burnt, DolbyVision, Video};
+use crate::source::{Audio, Burnt, DolbyVision, Video};
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
@@ -40,18 +43,24 @@ impl Ingest<'_> {
         let place = work.empty_folder(MADE)?;
         let version = work.empty_folder(&format!("{MADE}/{UNNAMED}"))?;
         self.add_the_rest(&mut made, &version, &self.limits(work)?)?;
+        self.make_forms(&version)?;
         let mut files = self.sums(&made, &version)?;
         let folder = self.version_name(&files);
         for file in &mut files {
             file.path = format!("{folder}/{}", file.path);
         }
+        let mut forms = Vec::new();
         for (name, text) in
             [(HLS, hls::master(&made, &folder)), (DASH, dash::manifest(&made, &folder))]
         {
             write(&place.join(name), text.as_bytes())?;
             files.push(sum(&place.join(name), name)?);
+            for suffix in forms::make(&place.join(name))? {
+                let name = format!("{name}{suffix}");
+                forms.push(sum(&place.join(&name), &name)?);
+            }
         }
-        let record = self.record(&made, &folder, files)?;
+        let record = self.record(&made, &folder, (files, forms))?;
         if self.stop.is_stopped() {
             return Err(IngestError::Interrupted);
         }
@@ -83,8 +92,8 @@ impl Ingest<'_> {
             _ => Colours::target(),
         };
         let colours = pictures::Reading { stored, has_zscale: self.tools.has_zscale };
-        pictures::poster(made, &colours, version, limits)?;
-        pictures::thumbnails(made, &colours, version, limits)?;
+        self.make_poster(made, &colours, version, limits)?;
+        made.tiles = pictures::thumbnails(made, &colours, version, limits)?;
         chapters::write(&self.source.chapters, version, made)?;
         for playlist in hls::media(made) {
             let path = version.join(&playlist.file);
@@ -126,7 +135,7 @@ impl Ingest<'_> {
         &self,
         made: &Made,
         folder: &str,
-        files: Vec<FileRecord>,
+        (files, manifest_forms): (Vec<FileRecord>, Vec<FileRecord>),
     ) -> Result<Record, IngestError> {
         let (version, kind) = Record::form();
         let source = SourceRecord {
@@ -134,7 +143,7 @@ impl Ingest<'_> {
             bytes: self.film.metadata().attempt("look at", self.file)?.len(),
             key: self.key()?,
         };
-        let picture = |name: &str| (!made.video.is_empty()).then(|| format!("{folder}/{name}"));
+        let path = |name: &str| format!("{folder}/{name}");
         Ok(Record {
             version,
             kind,
@@ -149,11 +158,12 @@ impl Ingest<'_> {
             video: video(made, folder),
             audio: audio(made, folder),
             subtitles: subtitle_records(made, folder),
-            poster: picture(pictures::POSTER),
-            thumbnails: picture(pictures::THUMBNAILS),
+            poster: made.has_poster.then(|| path(pictures::POSTER)),
+            thumbnails: made.tiles.is_some().then(|| path(pictures::THUMBNAILS)),
             burnt_in: self.source.burnt.as_ref().map(burnt_in),
-            chapters: made.has_chapters.then(|| format!("{folder}/{}", chapters::CHAPTERS)),
+            chapters: made.has_chapters.then(|| path(chapters::CHAPTERS)),
             files,
+            manifest_forms,
             replaced: Vec::new(),
             sha256: String::new(),
         })
@@ -177,21 +187,41 @@ impl Ingest<'_> {
             }
             notes.extend(self.hdr_note());
         }
-        for (sound, source) in made.audio.iter().zip(&self.source.audio) {
-            let (from, to) = (source.channels, sound.layout.channels());
-            if to < from {
-                notes.push(format!("{}: {from} channels were mixed down to {to}", sound.name));
-            } else if to > from {
-                let (from, to) = (jobs::layout_name(source), sound.layout.name);
-                notes.push(format!(
-                    "{}: {from} became {to}, the nearest arrangement of {}",
-                    sound.name, sound.track.codec
-                ));
+        for (index, source) in self.source.audio.iter().enumerate() {
+            let versions = made.audio.iter().filter(|one| one.index == index);
+            // The best version says what became of the sound.
+            if let Some(best) = versions.max_by_key(|one| one.is_other) {
+                notes.extend(self.sound_notes(best, source));
             }
-            let encoded = jobs::why_not_copied(source).filter(|_| self.options.copy);
-            notes.extend(encoded.map(|why| format!("{}: re-encoded, {why}", sound.name)));
         }
         notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg reports: {said}")));
+        notes
+    }
+
+    /// Notes on what happened to a sound.
+    fn sound_notes(&self, sound: &Sound, source: &Audio) -> Vec<String> {
+        let mut notes = Vec::new();
+        let name = &sound.name;
+        let (from, to) = (source.channels, sound.layout.channels());
+        if to < from {
+            notes.push(format!("{name}: {from} channels were mixed down to {to}"));
+        } else if to > 2 && !sound.layout.has_all_of(source) {
+            let (from, to) = (sound_jobs::layout_name(source), sound.layout.name);
+            notes.push(format!("{name}: {from} was mixed down to {to}"));
+        } else if to > from {
+            let (from, to) = (sound_jobs::layout_name(source), sound.layout.name);
+            notes.push(format!(
+                "{name}: {from} became {to}, the nearest arrangement of {}",
+                sound.track.codec
+            ));
+        }
+        let why = sound_jobs::why_encoded(source, self.options);
+        notes.extend(why.map(|why| format!("{name}: re-encoded, {why}")));
+        if sound_jobs::lacks_surround(source, self.options, self.tools) {
+            notes.push(format!(
+                "{name}: its surround was left out, because this ffmpeg has no eac3 encoder; install one that has it and ingest the film again"
+            ));
+        }
         notes
     }
 }
@@ -259,14 +289,19 @@ fn video(made: &Made, folder: &str) -> Vec<VideoRecord> {
 
 fn audio(made: &Made, folder: &str) -> Vec<AudioRecord> {
     let target = made.target_seconds();
-    let record = |one: &super::made::Sound| AudioRecord {
+    let version_of = |one: &Sound| {
+        let basic = made.basic_sounds().find(|basic| one.is_other && basic.index == one.index);
+        basic.map(|basic| format!("{folder}/{}", basic.file))
+    };
+    let record = |one: &Sound| AudioRecord {
         file: format!("{folder}/{}", one.file),
         playlist: format!("{folder}/{}", beside(&one.file, "m3u8")),
         codec: one.track.codec.clone(),
         language: one.language.clone(),
-        name: one.name.clone(),
+        name: one.label.clone(),
         roles: words_of(&one.roles),
-        is_default: one.is_default,
+        is_default: one.is_default && !one.is_other,
+        version_of: version_of(one),
         channels: one.layout.channels(),
         bits_per_second: one.track.bits_per_second(),
         bits_per_second_max: one.track.bits_per_second_max(target),

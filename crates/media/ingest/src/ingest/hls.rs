@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chapters::CHAPTERS;
-use super::made::{Made, Picture, Sound, Subtitles, beside};
+use super::made::{Made, Picture, Sound, SoundGroup, Subtitles, beside};
 use crate::captions::Captions;
 use crate::mp4::{Track, VideoRange};
 use crate::role::{Medium, Role};
@@ -98,10 +98,14 @@ pub(super) fn master(made: &Made, folder: &str) -> String {
         );
     }
     text.push('\n');
-    let keys =
-        made.audio.iter().map(|one| (one.language.as_deref(), &one.roles[..], one.is_default));
-    for (one, may_choose) in made.audio.iter().zip(autoselected(&keys.collect::<Vec<_>>())) {
-        text.push_str(&sound(one, folder, may_choose));
+    let groups = made.sound_groups();
+    for group in &groups {
+        let members = group.members.iter();
+        let keys = members.map(|one| (one.language.as_deref(), &one.roles[..], one.is_default));
+        let may_choose = autoselected(&keys.collect::<Vec<_>>());
+        for (one, may_choose) in group.members.iter().zip(may_choose) {
+            text.push_str(&sound(one, &group.id, folder, may_choose));
+        }
     }
     let keys = made.subtitles.iter().map(|one| (one.language.as_deref(), &one.roles[..], false));
     for (one, may_choose) in made.subtitles.iter().zip(autoselected(&keys.collect::<Vec<_>>())) {
@@ -109,13 +113,17 @@ pub(super) fn master(made: &Made, folder: &str) -> String {
     }
     text.push_str(&captions(&made.captions));
     text.push('\n');
-    for one in &made.video {
-        text.push_str(&variant(made, one, folder));
+    if groups.is_empty() {
+        text.extend(made.video.iter().map(|one| variant(made, one, None, folder)));
+    }
+    // The first variants are those that everything plays.
+    for group in &groups {
+        text.extend(made.video.iter().map(|one| variant(made, one, Some(group), folder)));
+        if made.video.is_empty() {
+            text.push_str(&sound_alone(made, group, folder));
+        }
     }
     text.extend(made.video.iter().filter_map(|one| key_frames(made, one, folder)));
-    if made.video.is_empty() {
-        text.push_str(&sound_alone(made, folder));
-    }
     text
 }
 
@@ -158,8 +166,8 @@ fn yes_or_no(is_so: bool) -> &'static str {
     if is_so { "YES" } else { "NO" }
 }
 
-fn sound(one: &Sound, folder: &str, may_choose: bool) -> String {
-    let mut text = format!("#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"audio\",{}", named(&one.name));
+fn sound(one: &Sound, group: &str, folder: &str, may_choose: bool) -> String {
+    let mut text = format!("#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",{}", named(&one.name));
     push_language(&mut text, one.language.as_deref());
     let _ = writeln!(
         text,
@@ -222,8 +230,8 @@ pub(super) fn plain(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
-fn variant(made: &Made, one: &Picture, folder: &str) -> String {
-    let mut text = rates(made, Some(&one.track));
+fn variant(made: &Made, one: &Picture, group: Option<&SoundGroup<'_>>, folder: &str) -> String {
+    let mut text = rates(made, Some(&one.track), group);
     let _ = write!(
         text,
         ",RESOLUTION={}x{},FRAME-RATE={:.3}",
@@ -233,8 +241,8 @@ fn variant(made: &Made, one: &Picture, folder: &str) -> String {
     );
     push_range(&mut text, made, &one.track);
     push_score(&mut text, made, one);
-    if !made.audio.is_empty() {
-        text.push_str(",AUDIO=\"audio\"");
+    if let Some(SoundGroup { id, .. }) = group {
+        let _ = write!(text, ",AUDIO=\"{id}\"");
     }
     end_variant(text, made, &one.file, folder)
 }
@@ -256,9 +264,9 @@ fn key_frames(made: &Made, one: &Picture, folder: &str) -> Option<String> {
     Some(text)
 }
 
-fn sound_alone(made: &Made, folder: &str) -> String {
-    let Some(one) = made.audio.iter().find(|one| one.is_default) else { return String::new() };
-    let text = rates(made, None) + ",AUDIO=\"audio\"";
+fn sound_alone(made: &Made, group: &SoundGroup<'_>, folder: &str) -> String {
+    let Some(one) = group.members.iter().find(|one| one.is_default) else { return String::new() };
+    let text = rates(made, None, Some(group)) + &format!(",AUDIO=\"{}\"", group.id);
     end_variant(text, made, &one.file, folder)
 }
 
@@ -295,16 +303,17 @@ fn end_variant(mut text: String, made: &Made, file: &str, folder: &str) -> Strin
     text
 }
 
-/// Rates and codecs of a picture together with the sound of the highest rate: the largest sum of peaks, and the largest sum of means, of
+/// Rates and codecs of a picture together with the sound of the highest rate in its group: the largest sum of peaks, and the largest sum of means, of
 /// anything that can be played together (section 4.3.4.2).
-fn rates(made: &Made, picture: Option<&Track>) -> String {
+fn rates(made: &Made, picture: Option<&Track>, group: Option<&SoundGroup<'_>>) -> String {
+    let sounds = group.map(SoundGroup::by_codec).unwrap_or_default();
     let of = |rate: &dyn Fn(&Track) -> u64| {
-        let sound = made.audio.iter().map(|one| rate(&one.track)).max();
+        let sound = sounds.iter().map(|one| rate(&one.track)).max();
         picture.map_or(0, rate) + sound.unwrap_or(0)
     };
     let target = made.target_seconds();
     let mut codecs: Vec<&str> = picture.iter().map(|track| track.codec.as_str()).collect();
-    for one in &made.audio {
+    for one in &sounds {
         if !codecs.contains(&one.track.codec.as_str()) {
             codecs.push(&one.track.codec);
         }

@@ -6,17 +6,15 @@
 
 use std::ffi::OsString;
 
-use super::options::{AudioCodec, Channels, HdrCodec, Options, Speed, VideoCodec};
-use super::segment_count;
-use super::{burn_in, clock, hdr};
+use super::options::{HdrCodec, Options, Speed, VideoCodec};
+use super::{burn_in, clock, hdr, segment_count, sound_jobs};
 use crate::colour::TARGET_TAGS;
 use crate::frame_rate::FrameRate;
 use crate::hdr_metadata::HdrMetadata;
 use crate::ladder::Rung;
-use crate::language::three_letters;
-use crate::layout::{Layout, is_discrete};
+use crate::layout::Layout;
 use crate::mp4::VideoRange;
-use crate::source::{Audio, Burnt, Clock, Label, Source, Video};
+use crate::source::{Burnt, Label, Source, Video};
 
 /// One file to make.
 #[derive(Clone, Debug)]
@@ -42,8 +40,19 @@ pub(super) struct Job {
 
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    Video { width: u32, height: u32, frame_rate: FrameRate },
-    Audio { label: Label, layout: Layout },
+    Video {
+        width: u32,
+        height: u32,
+        frame_rate: FrameRate,
+    },
+    Audio {
+        label: Label,
+        layout: Layout,
+        /// Which of the source's sounds it is.
+        index: usize,
+        /// Whether it is a version next to the basic one (`sound_jobs.rs`).
+        is_other: bool,
+    },
 }
 
 /// The abilities of this machine's ffmpeg, queried only if they matter.
@@ -53,16 +62,21 @@ pub(super) struct Tools {
     pub(super) has_zscale: bool,
     /// The SVT encoder for AV1; otherwise libaom's is used.
     pub(super) has_svt_av1: bool,
+    /// The encoder for E-AC-3, which is needed for surround.
+    pub(super) has_eac3: bool,
 }
 
-/// The jobs for a source: sound first, because it shows soonest whether the file is complete, then pictures, smallest
-/// first, those of high dynamic range after the others.
+/// The jobs for a source: sound first, because it shows soonest whether the file is complete, then pictures, smallest first, those of high dynamic
+/// range after the others. The basic versions of all sounds come before their other versions.
 pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
-        let mut job = audio_job(index + 1, audio, source.clock, options);
-        job.arguments.splice(0..0, input(source, &format!("0:{}", audio.index)));
-        job
+        let (mut basic, mut other) = sound_jobs::jobs(index, audio, source.clock, options, tools);
+        for job in [Some(&mut basic), other.as_mut()].into_iter().flatten() {
+            job.arguments.splice(0..0, input(source, &format!("0:{}", audio.index)));
+        }
+        (basic, other)
     });
+    let (audio, others): (Vec<_>, Vec<_>) = audio.unzip();
     let video = source.video.iter().flat_map(|video| {
         let burnt = source.burnt.as_ref();
         let hdr_codec = hdr::wanted(source, options);
@@ -74,7 +88,7 @@ pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job>
         }
         jobs
     });
-    audio.chain(video).collect()
+    audio.into_iter().chain(others.into_iter().flatten()).chain(video).collect()
 }
 
 /// The arguments for reading the source and taking the stream or the filters' output `map` of it.
@@ -135,7 +149,7 @@ fn encoded_video(
 ) -> Job {
     let (width, height) = size(video, rung.height);
     let kbps = kbps(rung.kbps, video.frame_rate, options.video_codec);
-    let scale = video.colours.scale_to_bt709(width, height, tools.has_zscale);
+    let scale = video.colours.scale_to_bt709(&format!("{width}:{height}"), tools.has_zscale);
     let film = filters(video, &scale);
     let mut arguments = match burnt {
         None => vec!["-vf".into(), film.into()],
@@ -245,105 +259,13 @@ fn x26_preset(speed: Speed) -> &'static str {
     }
 }
 
-/// Codecs that browsers play from CMAF.
-const AUDIO_COPIED: [&str; 2] = ["aac", "opus"];
-/// Sound that begins later than this gets silence in front, and so it must be encoded.
-const AUDIO_LATE_SECONDS: f64 = 0.1;
-
-/// Why a sound is encoded in spite of `--copy`, if it is.
-pub(super) fn why_not_copied(audio: &Audio) -> Option<String> {
-    if !AUDIO_COPIED.contains(&audio.codec.as_str()) {
-        return Some(format!("no browser plays {}", audio.codec));
-    }
-    if Layout::copied(audio).is_none() {
-        let channels = layout_name(audio);
-        return Some(format!("no browser plays {} with {channels}", audio.codec));
-    }
-    let late = audio.late_seconds;
-    (late > AUDIO_LATE_SECONDS).then(|| format!("it begins {late:.1} s late"))
-}
-
-/// In MPEG-TS each AAC frame has a header of its own, which MP4 does not use. For other sources the filter changes nothing.
-const AAC_COPY: &str = "-c copy -bsf:a aac_adtstoasc";
-
-fn audio_job(number: usize, audio: &Audio, clock: Clock, options: &Options) -> Job {
-    let copied = Layout::copied(audio).filter(|_| options.copy && why_not_copied(audio).is_none());
-    let codec = if options.audio_codec == AudioCodec::Aac { "aac" } else { "opus" };
-    let layout = copied.unwrap_or_else(|| match options.channels {
-        Channels::Stereo => Layout::at_most_stereo(audio),
-        Channels::Source => Layout::nearest(codec, audio),
-    });
-    // Added channels are silent and take no share.
-    let kbps = layout.channels().min(audio.channels) * if codec == "aac" { 64 } else { 48 };
-    let is_copied = copied.is_some();
-    let mut arguments = if is_copied {
-        words(if audio.codec == "aac" { AAC_COPY } else { "-c copy" })
-    } else {
-        let encoder = if codec == "aac" { "aac" } else { "libopus" };
-        let filters = audio_filters(layout, audio, clock);
-        let channels = match layout.channels() {
-            channels @ 1..=2 => format!("-ac {channels}"),
-            // Their number alone would mean another arrangement. Without the mapping family, ffmpeg swaps channels of 5.0 and 6.1.
-            _ if codec == "opus" => "-mapping_family 1".to_owned(),
-            _ => String::new(),
-        };
-        words(&format!("-af {filters} -c:a {encoder} -b:a {kbps}k -ar 48000 {channels}"))
-    };
-    let microseconds = (options.segment_seconds * 1e6) as u64;
-    arguments.extend(words(&format!("-frag_duration {microseconds}")));
-    let start = if is_copied { copied_start(audio.copy_begins_seconds) } else { "" };
-    arguments.extend(output(start));
-    let language = audio.label.language.as_deref().unwrap_or("und");
-    // For readers of the file alone: players take the language from the manifests.
-    let letters = three_letters(language);
-    arguments.extend(words(&format!("-metadata:s:a:0 language={letters}")));
-    Job {
-        file: format!("audio-{number}-{language}.mp4"),
-        making: format!("audio {number} ({language}){}", if is_copied { ", copied" } else { "" }),
-        kind: Kind::Audio { label: audio.label.clone(), layout },
-        arguments,
-        range: None,
-        metadata: None,
-        says_seconds: audio.seconds,
-        // About the cost of a picture of some 100 by 100.
-        weight: 1e4,
-        bits_per_second: (!is_copied).then_some(u64::from(kbps) * 1000),
-    }
-}
-
-/// Fills a late start and gaps of the sound with silence, so that it stays in sync with its picture. More than two channels go where
-/// the encoder has them.
-fn audio_filters(layout: Layout, audio: &Audio, clock: Clock) -> String {
-    let mut filters = String::new();
-    if is_discrete(audio) {
-        // Nothing says what the channels are, so each is heard on one side. `<` keeps the sum within range.
-        let every_second = |first: u32| {
-            let channels = (first..audio.channels).step_by(2).map(|index| format!("c{index}"));
-            channels.collect::<Vec<_>>().join("+")
-        };
-        filters = format!("pan=stereo|FL<{}|FR<{},", every_second(0), every_second(1));
-    }
-    filters.push_str("aresample=async=1:first_pts=0");
-    filters.push_str(clock::gaps(clock));
-    if layout.channels() > 2 {
-        filters.push_str(",aformat=channel_layouts=");
-        filters.push_str(layout.name);
-    }
-    filters
-}
-
-/// The arrangement of a source's channels, for messages: "5.1(side)", or "9 channels".
-pub(super) fn layout_name(audio: &Audio) -> String {
-    audio.layout.clone().unwrap_or_else(|| format!("{} channels", audio.channels))
-}
-
 /// A start that is at most this far from zero counts as zero: edit lists have milliseconds.
 pub(super) const AT_ZERO_SECONDS: f64 = 0.001;
 
 /// The flag for a copied stream that begins late. Without it, ffmpeg lets decoding times begin at zero, and puts an empty edit in front, which
 /// Chromium and Safari ignore: the stream would come early. With it, decoding times begin late. They cannot be negative, so a stream that
 /// begins before zero (an encoder's priming) keeps its edit list.
-fn copied_start(begins_seconds: Option<f64>) -> &'static str {
+pub(super) fn copied_start(begins_seconds: Option<f64>) -> &'static str {
     match begins_seconds {
         Some(seconds) if seconds > AT_ZERO_SECONDS => "+frag_discont",
         _ => "",

@@ -18,15 +18,18 @@ mod error;
 mod ffmpeg;
 mod finish;
 mod folder;
+mod forms;
 mod hdr;
 mod hls;
 mod jobs;
 mod made;
 mod options;
 mod pictures;
+mod poster;
 mod progress;
 mod publish;
 mod segment_count;
+mod sound_jobs;
 mod stop;
 mod subtitles;
 mod track_name;
@@ -96,6 +99,8 @@ struct Ingest<'a> {
     film: File,
     /// The additional files of subtitles, open, in the order of the options.
     side: Vec<File>,
+    /// The poster of the options' choice.
+    poster: Option<poster::Chosen>,
     library: &'a Path,
     title: &'a TitleName,
     options: &'a Options,
@@ -126,13 +131,14 @@ pub fn ingest(
     let side: Result<_, _> = options.subtitles.iter().map(|one| film::open(&one.path)).collect();
     let identity = identity(file, &film)?;
     let source = probed(&film, options, stop)?;
+    let (side, poster) = (side?, poster::Chosen::open(options, stop)?);
     if !library.is_dir() {
         fs::create_dir(library).attempt("make the folder", library)?;
     }
     let tools = Tools::ask(&source, options);
     hdr::check(&source, options, tools)?;
     let ingest =
-        Ingest { file, film, side: side?, library, title, options, stop, source, tools, identity };
+        Ingest { file, film, side, poster, library, title, options, stop, source, tools, identity };
     if let Some(kept) = ingest.kept()? {
         return Ok(kept);
     }
@@ -185,7 +191,9 @@ fn probed(film: &File, options: &Options, stop: &Stop) -> Result<Source, IngestE
     find_frame_data(&mut source, film, options, stop)?;
     if options.copy {
         check_copied_codec(&source)?;
-        find_first_frames(&mut source, film, options, stop)?;
+    }
+    find_first_frames(&mut source, film, options, stop)?;
+    if options.copy {
         check_copied_start(&source)?;
     }
     segment_count::check(&source, options)?;
@@ -231,10 +239,11 @@ fn find_first_frames(
     let find = |index| {
         first_frame::seconds(film, source, index, &options.bounds, stop).map_err(probe_failed)
     };
-    let video = source.video.as_ref().map_or(Ok(None), |video| find(video.index))?;
-    let of_sound = |audio: &Audio| match jobs::why_not_copied(audio) {
-        None => find(audio.index),
-        Some(_) => Ok(None),
+    let video = source.video.as_ref().filter(|_| options.copy);
+    let video = video.map_or(Ok(None), |video| find(video.index))?;
+    let of_sound = |audio: &Audio| match sound_jobs::is_copied(audio, options) {
+        true => find(audio.index),
+        false => Ok(None),
     };
     let audio = source.audio.iter().map(of_sound).collect::<Result<Vec<_>, _>>()?;
     if let Some(one) = &mut source.video {
@@ -280,9 +289,11 @@ impl Tools {
         let is_hdr = source.video.as_ref().is_some_and(|video| video.colours.is_hdr());
         let is_av1 = options.video_codec == VideoCodec::Av1
             || hdr::wanted(source, options) == Some(HdrCodec::Av1);
+        let is_surround = source.audio.iter().any(|audio| sound_jobs::needs_eac3(audio, options));
         Self {
             has_zscale: is_hdr && ffmpeg::has("-filters", "zscale"),
             has_svt_av1: is_av1 && ffmpeg::has("-encoders", "libsvtav1"),
+            has_eac3: is_surround && ffmpeg::has("-encoders", "eac3"),
         }
     }
 }
@@ -321,6 +332,7 @@ impl Ingest<'_> {
             let sums = sum.attempt("read", &side.path)?;
             parts.extend([side.language.clone(), sums.whole]);
         }
+        parts.extend(self.poster_key()?);
         Ok(sha256::of_parts(parts.iter().map(String::as_bytes)))
     }
 

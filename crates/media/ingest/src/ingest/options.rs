@@ -51,8 +51,10 @@ pub enum AudioCodec {
 /// The number of audio channels to keep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Channels {
-    /// At most two: more are mixed down.
+    /// At most two, and, for a source with more, a second version in surround.
     #[default]
+    Both,
+    /// At most two: more are mixed down.
     Stereo,
     /// As many as the source has.
     Source,
@@ -97,7 +99,7 @@ pub struct Options {
     pub channels: Channels,
     /// Encoder speed against picture quality.
     pub speed: Speed,
-    /// Keep the pictures unchanged, and the sound, too, if browsers can play it.
+    /// Keep the pictures unchanged, and the sound, too, if players can play it.
     pub copy: bool,
     /// Length of a segment and distance between key frames: 0.5 to 20.
     pub segment_seconds: f64,
@@ -105,6 +107,10 @@ pub struct Options {
     pub subtitles: Vec<SideSubtitles>,
     /// Subtitles that are pictures, to be burnt into every size.
     pub burn_in: Option<BurnIn>,
+    /// A picture to use as the poster. Without one, the poster of a film is one of its frames, and that of sound is its cover.
+    pub poster: Option<PathBuf>,
+    /// Use a film's cover as its poster, if it has one.
+    pub cover: bool,
     /// The series that the title belongs to.
     pub series: Option<TitleName>,
     /// Replace the title if it already exists, even from the same file with the same options.
@@ -127,6 +133,8 @@ impl Default for Options {
             segment_seconds: 4.0,
             subtitles: Vec::new(),
             burn_in: None,
+            poster: None,
+            cover: false,
             series: None,
             again: false,
             bounds: Bounds::default(),

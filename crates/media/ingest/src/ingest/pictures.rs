@@ -1,20 +1,22 @@
 //! The poster, and the thumbnails that a player shows over its time bar: sheets of thumbnails, and a WebVTT file that maps times to parts
 //! of the sheets, by media fragments (W3C Media Fragments URI 1.0 section 4.2.2).
 //!
-//! Both are made from a rendition. An encoded one has square pixels and BT.709 colours; a copied one has those of its source, which are
-//! converted here.
+//! Both are made from a rendition, unless the poster is a picture of its own (`poster.rs`). An encoded rendition has square pixels and
+//! BT.709 colours; a copied one has those of its source, which are converted here.
 
 use std::ffi::OsString;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::fs::{self, File};
 use std::path::Path;
 
 use super::error::{Attempt, IngestError};
 use super::ffmpeg::{Run, RunLimits};
 use super::jobs::words;
-use super::made::{Made, Picture};
+use super::made::{Made, Picture, Tiles};
 use crate::colour::Colours;
 use crate::formats;
+use crate::probe::PIXEL_SHAPES;
+use crate::source::Video;
 
 pub(super) const POSTER: &str = "poster.jpg";
 pub(super) const THUMBNAILS: &str = "thumbnails.vtt";
@@ -31,9 +33,12 @@ const POSTER_PART: f64 = 0.1;
 const POSTER_CHOICE: u32 = 24;
 /// The poster is not made from a larger picture than this.
 const POSTER_SIDE_MAX: u32 = 1080;
+/// The longer side of a poster that is made from any picture: that of 21:9, rounded up. A panorama or a scroll would be larger than a page.
+const POSTER_LONG_SIDE_MAX: u32 = 2560;
 
-/// JPEG files have the matrix of BT.601 and full range (JFIF 1.02). By way of RGB, because ffmpeg 7.0 doesn't convert one matrix to another.
-const TO_JPEG: &str = "format=gbrp,scale=out_color_matrix=bt601:out_range=pc,format=yuvj420p";
+/// JPEG files have the matrix of BT.601 and full range (JFIF 1.02). By way of RGB, because ffmpeg 7.0 doesn't convert one matrix to another. The
+/// label is for pictures that were RGB: ffmpeg's scaler converts them to BT.709 and doesn't say so in the frame.
+const TO_JPEG: &str = "setparams=colorspace=bt709:range=tv,format=gbrp,scale=out_color_matrix=bt601:out_range=pc,format=yuvj420p";
 
 /// How to read the colours of renditions.
 pub(super) struct Reading {
@@ -42,8 +47,8 @@ pub(super) struct Reading {
     pub(super) has_zscale: bool,
 }
 
-/// Makes the poster in `folder`.
-pub(super) fn poster(
+/// Makes the poster in `folder` from a frame of the film.
+pub(super) fn poster_of_film(
     made: &Made,
     colours: &Reading,
     folder: &Path,
@@ -63,10 +68,52 @@ pub(super) fn poster(
     arguments.extend(words(&format!(
         "-vf {},{},thumbnail=n={POSTER_CHOICE},setsar=1,{TO_JPEG} -frames:v 1 -update 1 -fps_mode passthrough -q:v 3 {POSTER}",
         stored.labels(),
-        stored.scale_to_bt709(even(best.width), even(best.height), *has_zscale)
+        stored.scale_to_bt709(&format!("{}:{}", even(best.width), even(best.height)), *has_zscale)
     )));
     run("the poster", &best.place, folder, &arguments, limits)?;
     present(folder, POSTER)
+}
+
+/// A picture for a poster.
+pub(super) struct Still<'a> {
+    pub(super) file: &'a File,
+    /// ffmpeg's arguments for reading it.
+    pub(super) input: Vec<OsString>,
+    /// The stream in the file.
+    pub(super) picture: &'a Video,
+    /// As in [`super::jobs::Tools`].
+    pub(super) has_zscale: bool,
+}
+
+/// Makes the poster in `folder` from a picture.
+pub(super) fn poster_of_still(
+    making: &str,
+    still: Still<'_>,
+    folder: &Path,
+    limits: &RunLimits<'_>,
+) -> Result<(), IngestError> {
+    let Still { file, input, picture, has_zscale } = still;
+    let mut arguments = input;
+    arguments.extend(words(&format!(
+        "-map 0:{} -vf {},{},setsar=1,{TO_JPEG} -frames:v 1 -update 1 -fps_mode passthrough -q:v 3 {POSTER}",
+        picture.index,
+        picture.colours.labels(),
+        picture.colours.scale_to_bt709(&poster_size(), has_zscale)
+    )));
+    Run { making, film: Some(file), folder, arguments: &arguments }.run(limits, |_| {})?;
+    present(folder, POSTER)
+}
+
+/// The width and the height of a poster, as ffmpeg's scaler takes them: of the picture's shape, even, and not enlarged. The scaler evaluates
+/// them, because only there is a photo upright that its camera held sideways: the file's description has the size before that.
+fn poster_size() -> String {
+    let (least, most) = (PIXEL_SHAPES.start(), PIXEL_SHAPES.end());
+    let width = format!("iw*if(between(sar,{least},{most}),sar,1)");
+    let shrink = format!(
+        "min(1,min({POSTER_SIDE_MAX}/min({width},ih),{POSTER_LONG_SIDE_MAX}/max({width},ih)))"
+    );
+    let side = |pixels: &str| format!("'max(2,2*round({pixels}*{shrink}/2))'");
+    format!("{}:{}", side(&width), side("ih"))
 }
 
 /// Makes the sheets and their list in `folder`. It decodes only key frames, so it is fast even for a long film.
@@ -75,9 +122,9 @@ pub(super) fn thumbnails(
     colours: &Reading,
     folder: &Path,
     limits: &RunLimits<'_>,
-) -> Result<(), IngestError> {
-    let Some(smallest) = made.main_ladder().first() else { return Ok(()) };
-    let plan = Plan::of(smallest);
+) -> Result<Option<Tiles>, IngestError> {
+    let Some(smallest) = made.main_ladder().first() else { return Ok(None) };
+    let plan = Plan::of(smallest, made.seconds());
     let mut arguments = words("-skip_frame nokey");
     arguments.extend(formats::rendition());
     // The last key frame is repeated until the last sheet is full.
@@ -87,13 +134,14 @@ pub(super) fn thumbnails(
          tile={SHEET}x{SHEET},{TO_JPEG} -frames:v {} -q:v 5 thumbnails-%d.jpg",
         stored.labels(),
         plan.seconds_apart,
-        stored.scale_to_bt709(plan.width, plan.height, *has_zscale),
+        stored.scale_to_bt709(&format!("{}:{}", plan.width, plan.height), *has_zscale),
         plan.sheets()
     )));
     run("the thumbnails", &smallest.place, folder, &arguments, limits)?;
     present(folder, &sheet(plan.sheets()))?;
     let path = folder.join(THUMBNAILS);
-    fs::write(&path, plan.list()).attempt("write", &path)
+    fs::write(&path, plan.list()).attempt("write", &path)?;
+    plan.tiles(folder).map(Some)
 }
 
 fn run(
@@ -114,7 +162,7 @@ fn present(folder: &Path, file: &str) -> Result<(), IngestError> {
     Err(IngestError::Unusable { making: file.to_owned(), why: "it was not written".into() })
 }
 
-fn sheet(number: u32) -> String {
+fn sheet(number: impl Display) -> String {
     format!("thumbnails-{number}.jpg")
 }
 
@@ -128,8 +176,8 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(picture: &Picture) -> Self {
-        let seconds = picture.track.seconds();
+    /// For a film of `seconds`, which is as long as its longest picture or sound: a manifest has sheets for all of it.
+    fn of(picture: &Picture, seconds: f64) -> Self {
         // No closer than key frames, because there would be no new pictures. Whole seconds keep the times readable.
         let least = picture.track.longest_seconds().min(SECONDS_APART_MAX);
         let seconds_apart = (seconds / PICTURES).clamp(least, SECONDS_APART_MAX).round().max(1.0);
@@ -149,6 +197,24 @@ impl Plan {
 
     fn sheets(&self) -> u32 {
         self.count.div_ceil(SHEET * SHEET)
+    }
+
+    /// The sheets in `folder`, for a manifest.
+    fn tiles(&self, folder: &Path) -> Result<Tiles, IngestError> {
+        let mut bytes_max = 0;
+        for number in 1..=self.sheets() {
+            let path = folder.join(sheet(number));
+            bytes_max = path.metadata().attempt("look at", &path)?.len().max(bytes_max);
+        }
+        let seconds = self.seconds_apart * f64::from(SHEET * SHEET);
+        Ok(Tiles {
+            files: sheet("$Number$"),
+            width: self.width * SHEET,
+            height: self.height * SHEET,
+            per_row: SHEET,
+            seconds,
+            bits_per_second: (bytes_max as f64 * 8.0 / seconds).ceil() as u64,
+        })
     }
 
     fn list(&self) -> String {

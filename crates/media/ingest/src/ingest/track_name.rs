@@ -31,6 +31,18 @@ pub(super) fn distinct<'o>(
     candidates.find(|name| !is_taken(name)).unwrap_or(wanted)
 }
 
+/// A name that none of `others` has, for a version of a sound named `name`: "English (5.1, AC-3)".
+pub(super) fn of_version<'o>(
+    others: impl Iterator<Item = &'o str> + Clone,
+    name: &str,
+    version: &str,
+) -> String {
+    let wanted = if version.is_empty() { name.to_owned() } else { format!("{name} ({version})") };
+    let numbered = (2..).map(|number| format!("{wanted} {number}"));
+    let mut candidates = std::iter::once(wanted.clone()).chain(numbered);
+    candidates.find(|name| !others.clone().any(|other| other == name)).unwrap_or(wanted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

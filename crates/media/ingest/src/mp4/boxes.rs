@@ -1,6 +1,6 @@
 //! Walks from box to box (ISO/IEC 14496-12 section 4.2).
 
-use super::fragment::{Start, start};
+use super::fragment::{Start, played_from, start};
 use super::{HEAD_BYTES_MAX, Mp4Error};
 use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -34,6 +34,8 @@ pub(super) struct Fragment {
     pub(super) offset: u64,
     /// Its beginning, if that is a key frame.
     pub(super) start: Option<Start>,
+    /// When its first frame or sample is played, in ticks of the media.
+    pub(super) played_from: Option<i64>,
 }
 
 /// Walks over a file of `bytes` bytes: 'ftyp', 'moov', 'sidx', then fragments only.
@@ -53,8 +55,12 @@ pub(super) fn top_level(file: &mut (impl Read + Seek), bytes: u64) -> Result<Top
                 let is_small = range.end - range.start <= HEAD_BYTES_MAX;
                 let moof = is_small.then(|| content(file, range.clone(), header_bytes));
                 let moof = moof.transpose()?;
-                let start = moof.and_then(|moof| start(&moof.content));
-                fragments.push(Fragment { offset: range.start, start });
+                let content = moof.as_ref().map(|moof| &moof.content[..]);
+                fragments.push(Fragment {
+                    offset: range.start,
+                    start: content.and_then(start),
+                    played_from: content.and_then(played_from),
+                });
             }
             _ => {}
         }

@@ -33,6 +33,8 @@ fn named(head: &[u8]) -> Option<String> {
         b"vp09" => vp9(child(entry.get(VISUAL_ENTRY_BYTES..)?, b"vpcC")?),
         b"mp4a" => mp4a(child(entry.get(AUDIO_ENTRY_BYTES..)?, b"esds")?),
         b"Opus" => Some("opus".into()),
+        // ETSI TS 102 366 annex F, and "Encapsulation of FLAC in ISO Base Media File Format".
+        b"ac-3" | b"ec-3" | b"fLaC" => Some(name(kind)),
         _ => None,
     }
 }
@@ -89,8 +91,24 @@ fn vp9(configuration: &[u8]) -> Option<String> {
     Some(format!("{short}.{subsampling:02}.{primaries:02}.{transfer:02}.{matrix:02}.{is_full:02}"))
 }
 
-/// ISO/IEC 14496-1 section 7.2.6: the decoder's type and, for AAC, the audio object type.
-fn mp4a(esds: &[u8]) -> Option<String> {
+/// The number of AAC's arrangement of channels (ISO/IEC 14496-3 section 1.6.2.1, channelConfiguration), from the first track in `head`, the
+/// content of a 'moov'. `None` for other codecs, free arrangements, and mono and stereo: parametric stereo has the number of mono.
+pub(super) fn channel_configuration(head: &[u8]) -> Option<u32> {
+    const STEREO: u8 = 2;
+    /// The sampling rate follows as a number.
+    const ESCAPED_RATE: u8 = 15;
+    let (b"mp4a", entry) = entry(head)? else { return None };
+    let (_, specific) = decoder(child(entry.get(AUDIO_ENTRY_BYTES..)?, b"esds")?)?;
+    let [first, second, ..] = specific? else { return None };
+    let rate = (first & 7) << 1 | second >> 7;
+    // Neither AAC-LC nor its extensions have an object type above 30 or an escaped rate.
+    let is_short = first >> 3 != 31 && rate != ESCAPED_RATE;
+    let number = second >> 3 & 15;
+    (is_short && number > STEREO).then_some(u32::from(number))
+}
+
+/// ISO/IEC 14496-1 section 7.2.6: the decoder's type and, for AAC, its configuration.
+fn decoder(esds: &[u8]) -> Option<(u8, Option<&[u8]>)> {
     const STREAM: u8 = 3;
     const DECODER: u8 = 4;
     const SPECIFIC: u8 = 5;
@@ -98,9 +116,13 @@ fn mp4a(esds: &[u8]) -> Option<String> {
     // Its ID and flags. No writer includes the optional fields that the flags could announce.
     let decoder = descriptor(stream.get(3..)?, DECODER)?;
     let kind = decoder.first()?;
-    let Some(specific) = decoder.get(13..).and_then(|rest| descriptor(rest, SPECIFIC)) else {
-        return Some(format!("mp4a.{kind:02x}"));
-    };
+    Some((*kind, decoder.get(13..).and_then(|rest| descriptor(rest, SPECIFIC))))
+}
+
+/// The decoder's type and, for AAC, the audio object type.
+fn mp4a(esds: &[u8]) -> Option<String> {
+    let (kind, specific) = decoder(esds)?;
+    let Some(specific) = specific else { return Some(format!("mp4a.{kind:02x}")) };
     let [first, second, ..] = specific else { return None };
     let object = match first >> 3 {
         31 => 32 + ((first & 7) << 3 | second >> 5),

@@ -34,28 +34,51 @@ pub(super) struct Start {
 
 /// Parses `moof`, the content of a fragment's head. `None` if the fragment does not begin with a key frame, or does not say.
 pub(super) fn start(moof: &[u8]) -> Option<Start> {
-    let track = child(moof, b"traf")?;
-    let defaults = Defaults::read(child(track, b"tfhd")?)?;
-    let (mut first, mut decoded, mut has_leading_frames) = (None, 0_i64, false);
-    for run in children(track, b"trun") {
-        let mut run = Run::read(run, &defaults)?;
-        for _ in 0..run.frames {
-            let frame = run.next()?;
-            // It is shown at its decoding time plus a shift.
-            let shown = decoded.saturating_add(frame.shift);
-            decoded = decoded.saturating_add(frame.ticks.into());
-            match &first {
-                None => first = Some((run.offset?, frame)),
-                Some((_, first)) => has_leading_frames |= shown < first.shift,
-            }
-        }
-    }
+    let (mut first, mut has_leading_frames) = (None, false);
+    each_frame(child(moof, b"traf")?, |offset, shown, frame| match &first {
+        None => first = Some((offset, frame)),
+        Some((_, first)) => has_leading_frames |= shown < first.shift,
+    })?;
     let (offset, frame) = first?;
+    let offset = offset?;
     // A data offset is signed, and one before the fragment would point into another fragment.
     let begin = u64::try_from(signed(offset)).ok()?;
     let is_key_frame = frame.size > 0 && frame.flags & IS_NO_KEY_FRAME == 0;
     let key_frame_end = begin + u64::from(frame.size);
     is_key_frame.then_some(Start { key_frame_end, has_leading_frames })
+}
+
+/// When the first of its frames or samples is played, in ticks of the track's media. That is not the time at which the first one is decoded,
+/// which is what ffmpeg writes into the index. `None` if `moof` does not say.
+pub(super) fn played_from(moof: &[u8]) -> Option<i64> {
+    let track = child(moof, b"traf")?;
+    // Version and flags, then a time of 32 bits, or, with version 1, of 64 (section 8.8.12).
+    let time = child(track, b"tfdt")?;
+    let decoded = match time.first()? {
+        0 => u32::from_be_bytes(*time.get(4..)?.first_chunk()?).into(),
+        _ => i64::try_from(u64::from_be_bytes(*time.get(4..)?.first_chunk()?)).ok()?,
+    };
+    let mut earliest = None;
+    each_frame(track, |_, shown, _| {
+        earliest = Some(earliest.map_or(shown, |e: i64| e.min(shown)))
+    })?;
+    Some(decoded.saturating_add(earliest?))
+}
+
+/// Calls `with` for each frame of a fragment's 'traf': with the offset of its run, and when it is shown after the fragment's first decoding time.
+/// `None` if the fragment does not say.
+fn each_frame(track: &[u8], mut with: impl FnMut(Option<u32>, i64, Frame)) -> Option<()> {
+    let defaults = Defaults::read(child(track, b"tfhd")?)?;
+    let mut decoded = 0_i64;
+    for run in children(track, b"trun") {
+        let mut run = Run::read(run, &defaults)?;
+        for _ in 0..run.frames {
+            let frame = run.next()?;
+            with(run.offset, decoded.saturating_add(frame.shift), frame);
+            decoded = decoded.saturating_add(frame.ticks.into());
+        }
+    }
+    Some(())
 }
 
 /// Interprets a field as signed.

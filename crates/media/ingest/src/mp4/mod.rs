@@ -9,6 +9,7 @@
 mod boxes;
 mod codec;
 mod colour;
+mod edits;
 mod fragment;
 mod index;
 mod join;
@@ -41,6 +42,8 @@ pub(crate) struct Track {
     pub(crate) index: Range<u64>,
     /// Ticks per second of the segments' durations.
     pub(crate) timescale: u32,
+    /// When its first frame or sample is played, in ticks: later than 0 only in a copy of a stream that begins late.
+    pub(crate) begins_ticks: u64,
     /// In playing order and without gaps, to the end of the file.
     pub(crate) segments: Vec<Segment>,
     /// The bytes of each segment, from its start, that a player needs to show its first frame, if each begins with a key frame.
@@ -49,6 +52,8 @@ pub(crate) struct Track {
     pub(crate) is_independent: bool,
     /// For CODECS and `codecs` (RFC 6381 section 3.3).
     pub(crate) codec: String,
+    /// The number of AAC's arrangement of channels, if there are more than two.
+    pub(crate) channel_configuration: Option<u32>,
     /// The colours of a picture, if its file states them.
     pub(crate) colours: Option<Cicp>,
     /// Bytes of the whole file.
@@ -80,6 +85,7 @@ impl Track {
             return Err(Mp4Error::Broken("its index does not end where the file ends"));
         }
         let codec = codec::of(&head.content)?;
+        let channel_configuration = codec::channel_configuration(&head.content);
         let colours = colour::of(&head.content);
         let key_frame = |(one, segment): (&Fragment, &Segment)| {
             let end = one.start.map(|start| start.key_frame_end);
@@ -88,14 +94,17 @@ impl Track {
         let key_frames = begins.iter().zip(&segments).map(key_frame).collect();
         let is_alone = |one: &Fragment| one.start.is_some_and(|start| !start.has_leading_frames);
         let is_independent = begins.iter().all(is_alone);
+        let first = begins.first().and_then(|one| one.played_from).unwrap_or(0);
         Ok(Self {
             head_bytes: index.range.start,
             index: index.range,
             timescale,
+            begins_ticks: edits::played_at(&head.content, first),
             segments,
             key_frames,
             is_independent,
             codec,
+            channel_configuration,
             colours,
             bytes,
         })
@@ -104,6 +113,11 @@ impl Track {
     /// Its dynamic range. One that isn't stated is the standard one.
     pub(crate) fn range(&self) -> VideoRange {
         self.colours.map_or(VideoRange::Sdr, Cicp::range)
+    }
+
+    /// When its last frame or sample ends.
+    pub(crate) fn ends_seconds(&self) -> f64 {
+        self.begins_ticks as f64 / f64::from(self.timescale) + self.seconds()
     }
 
     /// Its playing time.

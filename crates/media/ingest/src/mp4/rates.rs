@@ -87,10 +87,12 @@ mod tests {
             head_bytes: 50,
             index: 50..100,
             timescale: 1000,
+            begins_ticks: 0,
             segments,
             key_frames: None,
             is_independent: true,
             codec: "avc1.64001f".into(),
+            channel_configuration: None,
             colours: None,
             bytes: offset,
         }

@@ -138,6 +138,43 @@ fn frames_shown_before_their_key_frame_are_found() {
 }
 
 #[test]
+fn a_late_beginning_is_read_from_the_first_fragment_and_the_edit_list() {
+    // Durations of 10 by the header, as above.
+    let from = |time: &[u8], shifts: &[i32]| {
+        let mut run = vec![0x0100_0a05, shifts.len() as u32, 120, KEY];
+        run.extend(shifts.iter().flat_map(|&shift| [700, shift as u32]));
+        let whole = moof(&run, &[0x2_0028, 1, 10, OTHER]);
+        let traf = [boxes::child(&whole, b"traf").unwrap(), &boxed(b"tfdt", time)].concat();
+        fragment::played_from(&boxed(b"traf", &traf))
+    };
+    let narrow = [[0_u8; 4], 400_u32.to_be_bytes()].concat();
+    let wide = [[1, 0, 0, 0, 0, 0, 0, 1], [0; 8]].concat();
+    // With frames that are decoded early, the first one to be decoded is shown later; of an open group, another one is shown first.
+    for (shifts, played) in
+        [(&[0, 0][..], 400), (&[20, 40, 0], 420), (&[20, 0, 10], 410), (&[-10, 0], 390)]
+    {
+        assert_eq!(from(&narrow, shifts), Some(played), "{shifts:?}");
+    }
+    assert_eq!(from(&wide[..12], &[0]), Some(1 << 32));
+    assert_eq!(
+        (from(&narrow[..7], &[0]), from(&wide[..11], &[0]), from(&narrow, &[])),
+        (None, None, None)
+    );
+
+    let played_at = |media_time: i32, ticks: i64| {
+        let edit = [[0_u8; 4], 1_u32.to_be_bytes(), [0; 4], media_time.to_be_bytes(), [0; 4]];
+        let edits = boxed(b"edts", &boxed(b"elst", &edit.concat()));
+        edits::played_at(&boxed(b"trak", &edits), ticks)
+    };
+    // An encoder's priming is not played, and no browser waits through a pause.
+    for (media_time, ticks, played) in [(0, 421, 421), (21, 421, 400), (1024, 0, 0), (-1, 421, 421)]
+    {
+        assert_eq!(played_at(media_time, ticks), played, "{media_time}");
+    }
+    assert_eq!(edits::played_at(&[], 421), 421);
+}
+
+#[test]
 fn a_file_cut_anywhere_is_refused() {
     let whole = whole();
     for length in 0..whole.len() {

@@ -25,6 +25,12 @@ pub(super) fn copy(original: &Original, to: &Path) -> Result<(), PromoteError> {
     for file in &record.files {
         source.copy(&file.path, Some(file.bytes), &made)?;
     }
+    for form in &record.manifest_forms {
+        // Titles that a fleet's nodes have copied lack them.
+        if source.has(&form.path) {
+            source.copy(&form.path, Some(form.bytes), &made)?;
+        }
+    }
     source.copy(RECORD, None, &made)?;
     write_mark(original, &made.join(MARK))?;
     for folder in [record.folder.as_str(), ""] {
@@ -83,6 +89,11 @@ impl Source {
         let is_file = file.metadata()?.is_file();
         let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
         is_file.then_some(file).ok_or_else(no_file)
+    }
+
+    /// Returns false if there is no file at `path`.
+    fn has(&self, path: &str) -> bool {
+        !matches!(self.open_file(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Copies the file at `path`, which should have `bytes` bytes, to the same path in the folder `made`.

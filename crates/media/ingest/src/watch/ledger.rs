@@ -1,5 +1,6 @@
 //! The result of each film of a watched folder, in a hidden file of the library. It survives a restart, so that a film is ingested once:
-//! a title that an operator removes does not return, and a film that cannot become a title is not retried forever.
+//! a title that an operator removes does not return, and a film that cannot become a title is not retried forever. It is tried again when it
+//! changes, or with other options, another ffmpeg or another Fullbore.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -37,6 +38,9 @@ pub struct FilmResult {
     /// Why it did not become a title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What it failed with (`conditions.rs`). `None` in titles, and in failures that an earlier version wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) conditions: Option<String>,
     /// Whether the reason may pass, so that it is tried again even if it does not change.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub will_retry: bool,
@@ -72,15 +76,21 @@ pub(super) struct Ledger {
     path: PathBuf,
     folder: String,
     films: BTreeMap<String, FilmResult>,
+    /// Those of this watch.
+    conditions: String,
     _lock: File,
 }
 
 impl Ledger {
-    /// Opens the ledger for the watched folder `folder` in `library`, and locks it.
+    /// Opens the ledger for the watched folder `folder` in `library`, and locks it. Failures under other conditions than `conditions` may pass.
     ///
     /// # Errors
     /// [`WatchError::Busy`] if another process has it; [`WatchError::Ledger`] if it cannot be used.
-    pub(super) fn open(folder: &Path, library: &Path) -> Result<Self, WatchError> {
+    pub(super) fn open(
+        folder: &Path,
+        library: &Path,
+        conditions: String,
+    ) -> Result<Self, WatchError> {
         let digest = sha256::of_parts([folder.as_os_str().as_encoded_bytes()]);
         let name = format!("{PREFIX}{}", &digest[..DIGEST_LETTERS]);
         let path = library.join(format!("{name}{SUFFIX}"));
@@ -99,13 +109,21 @@ impl Ledger {
             Err(error) => return Err(failed(&path, error)),
         };
         let films = films.into_iter().map(|one| (one.file.clone(), one)).collect();
-        Ok(Self { path, folder: folder.to_string_lossy().into_owned(), films, _lock: file })
+        let folder = folder.to_string_lossy().into_owned();
+        Ok(Self { path, folder, films, conditions, _lock: file })
     }
 
-    /// Whether there is nothing to do for a film, as long as it does not change.
+    /// Whether there is nothing to do for a film, as long as neither it nor the conditions change.
     pub(super) fn is_done(&self, found: &Found) -> bool {
         let known = self.films.get(&found.file);
-        known.is_some_and(|known| known.stamp == found.stamp && !known.will_retry)
+        known.is_some_and(|known| {
+            let is_title = known.reason.is_none();
+            known.stamp == found.stamp && !known.will_retry && (is_title || self.is_current(known))
+        })
+    }
+
+    fn is_current(&self, known: &FilmResult) -> bool {
+        known.conditions.as_ref() == Some(&self.conditions)
     }
 
     /// Whether a film is a title, and has not changed since.
@@ -114,11 +132,12 @@ impl Ledger {
         known.is_some_and(|known| known.stamp == found.stamp && known.reason.is_none())
     }
 
-    /// Whether this failure of the film is already in the ledger.
+    /// Whether this failure of the film, under these conditions, is already in the ledger.
     pub(super) fn has_reason(&self, found: &Found, reason: &str) -> bool {
         let known = self.films.get(&found.file);
         known.is_some_and(|known| {
-            known.stamp == found.stamp && known.reason.as_deref() == Some(reason)
+            let is_same = known.reason.as_deref() == Some(reason);
+            known.stamp == found.stamp && is_same && self.is_current(known)
         })
     }
 
@@ -133,11 +152,12 @@ impl Ledger {
         if self.films.len() == before { Ok(()) } else { self.write() }
     }
 
-    /// Adds a result, and writes the ledger.
+    /// Adds a result, with the conditions if it is a failure, and writes the ledger.
     ///
     /// # Errors
     /// If it cannot be written. The result still counts until the process ends.
-    pub(super) fn add(&mut self, result: FilmResult) -> Result<(), WatchError> {
+    pub(super) fn add(&mut self, mut result: FilmResult) -> Result<(), WatchError> {
+        result.conditions = result.reason.as_ref().map(|_| self.conditions.clone());
         self.films.insert(result.file.clone(), result);
         while self.films.len() > ENTRIES_MAX {
             let Some((first, _)) = self.films.iter().min_by_key(|(_, one)| one.unix_seconds) else {
@@ -204,20 +224,24 @@ mod tests {
             stamp,
             title: None,
             reason: reason.map(Into::into),
+            conditions: None,
             will_retry,
             unix_seconds: 7,
         }
     }
 
+    fn open(library: &Path, conditions: &str) -> Ledger {
+        Ledger::open(Path::new("/in"), library, conditions.to_owned()).unwrap()
+    }
+
     #[test]
     fn results_survive_a_restart_and_count_for_the_file_as_it_was() {
         let library = tempdir().unwrap();
-        let open = || Ledger::open(Path::new("/in"), library.path());
-        let mut ledger = open().unwrap();
+        let mut ledger = open(library.path(), "same");
         assert!(!ledger.is_done(&found(1)));
         ledger.add(result(&found(1), Some("broken"), false)).unwrap();
         drop(ledger);
-        let mut ledger = open().unwrap();
+        let mut ledger = open(library.path(), "same");
         assert!(ledger.is_done(&found(1)) && ledger.has_reason(&found(1), "broken"));
         assert!(!ledger.is_done(&found(2)), "it has changed");
         ledger.add(result(&found(2), Some("full disk"), true)).unwrap();
@@ -227,23 +251,54 @@ mod tests {
     }
 
     #[test]
+    fn failures_count_only_under_their_conditions_and_titles_always() {
+        let library = tempdir().unwrap();
+        let mut ledger = open(library.path(), "--copy");
+        ledger.add(result(&found(1), Some("not H.264"), false)).unwrap();
+        assert!(ledger.is_done(&found(1)) && ledger.has_reason(&found(1), "not H.264"));
+        drop(ledger);
+        let mut ledger = open(library.path(), "");
+        assert!(!ledger.is_done(&found(1)) && !ledger.has_reason(&found(1), "not H.264"));
+        ledger.add(result(&found(1), None, false)).unwrap();
+        assert!(ledger.is_done(&found(1)));
+        drop(ledger);
+        assert!(open(library.path(), "--copy").is_done(&found(1)));
+        // A failure that an earlier version wrote is tried once more.
+        let mut ledger = open(library.path(), "");
+        ledger.add(result(&found(1), Some("not H.264"), false)).unwrap();
+        let path = ledger.path.clone();
+        drop(ledger);
+        let mut text = read_json(&path);
+        let film = text["films"][0].as_object_mut().unwrap();
+        assert!(film.remove("conditions").is_some());
+        fs::write(&path, text.to_string()).unwrap();
+        assert!(!open(library.path(), "").is_done(&found(1)));
+    }
+
+    fn read_json(path: &Path) -> serde_json::Value {
+        serde_json::from_slice(&fs::read(path).unwrap()).unwrap()
+    }
+
+    #[test]
     fn only_one_process_watches_a_folder() {
         let library = tempdir().unwrap();
-        let first = Ledger::open(Path::new("/in"), library.path()).unwrap();
-        let second = Ledger::open(Path::new("/in"), library.path()).unwrap_err();
+        let open = |folder: &str| Ledger::open(Path::new(folder), library.path(), String::new());
+        let first = open("/in").unwrap();
+        let second = open("/in").unwrap_err();
         assert!(matches!(second, WatchError::Busy(_)), "{second}");
-        assert!(Ledger::open(Path::new("/other"), library.path()).is_ok());
+        assert!(open("/other").is_ok());
         drop(first);
-        assert!(Ledger::open(Path::new("/in"), library.path()).is_ok());
+        assert!(open("/in").is_ok());
     }
 
     #[test]
     fn a_damaged_ledger_is_named() {
         let library = tempdir().unwrap();
-        let ledger = Ledger::open(Path::new("/in"), library.path()).unwrap();
+        let ledger = open(library.path(), "");
         fs::write(&ledger.path, "{").unwrap();
         drop(ledger);
-        let refused = Ledger::open(Path::new("/in"), library.path()).unwrap_err().to_string();
+        let refused = Ledger::open(Path::new("/in"), library.path(), String::new());
+        let refused = refused.unwrap_err().to_string();
         assert!(refused.contains(".watch-") && refused.contains("remove it"), "{refused}");
         assert!(results(library.path()).is_err());
     }

@@ -1,11 +1,13 @@
 //! Watches a folder, and makes a title of each film that appears in it.
 //!
-//! `look.rs` lists the folder, `settle.rs` decides which films are complete, `ledger.rs` remembers the results. This file ingests films as
+//! `look.rs` lists the folder, `settle.rs` decides which films are complete, `ledger.rs` remembers the results, and `conditions.rs` says when a
+//! failure may pass although the film has not changed. This file ingests films as
 //! they are due, some at once. The folder is listed at intervals instead of by notifications, because network filesystems send none.
 //!
 //! A watch can be killed at any time: a title is visible only when it is complete, finished renditions are kept for the next attempt, and a
 //! film whose result was not written yet is ingested again, which finds the title complete.
 
+mod conditions;
 mod ledger;
 mod look;
 mod settle;
@@ -69,7 +71,7 @@ pub enum WatchEvent {
         file: String,
         /// The reason.
         reason: String,
-        /// When it is tried again. `None`: when it changes.
+        /// When it is tried again. `None`: when it changes, or under other conditions, such as other options.
         again: Option<Duration>,
     },
     /// The folder, a part of it, or the list of results cannot be used at the moment.
@@ -143,7 +145,7 @@ pub fn watch<P: FnMut(Progress)>(
     // Threads and programs inherit it. It cannot fail, because lowering the priority needs no rights.
     let _ = rustix::process::nice(NICE);
     let first = watch.library.first().cloned().unwrap_or_default();
-    let ledger = Ledger::open(&folder, &first)?;
+    let ledger = Ledger::open(&folder, &first, conditions::of(&watch.options))?;
     let settling = Settling::new(watch.settle);
     let shared = Shared { ledger, settling, taken: HashSet::new(), fatal: None };
     let watching =
@@ -339,8 +341,10 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
         let unix_seconds = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs());
         let (file, stamp) = (found.file.clone(), found.stamp.clone());
         let mut shared = self.shared();
-        let added =
-            shared.ledger.add(FilmResult { file, stamp, title, reason, will_retry, unix_seconds });
+        let conditions = None; // the ledger adds them
+        let result =
+            FilmResult { file, stamp, title, reason, conditions, will_retry, unix_seconds };
+        let added = shared.ledger.add(result);
         shared.taken.remove(&found.file);
         drop(shared);
         self.report_problem(added);

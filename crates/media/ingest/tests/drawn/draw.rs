@@ -111,6 +111,8 @@ pub(crate) struct Asked {
     pub(crate) keeps_channels: bool,
     pub(crate) opus: bool,
     pub(crate) hevc: bool,
+    /// Keep a high dynamic range next to the standard one.
+    pub(crate) hdr: bool,
 }
 
 /// How long a flash and a beep last.
@@ -196,6 +198,7 @@ impl Film {
                 keeps_channels: random.one_in(3),
                 opus: random.one_in(4),
                 hevc: random.one_in(16),
+                hdr: false,
             },
         };
         film.draw_texts(random);
@@ -250,6 +253,7 @@ impl Film {
                 (sound.late_seconds, sound.early_seconds) = (random.seconds(5.5, 7.0), 0.0);
             }
         }
+        self.options.hdr = picture.wide.is_some() && !random.one_in(4);
     }
 
     /// Streams that begin later or end earlier than others; something is always there from the beginning to the end.

@@ -14,10 +14,10 @@ use crate::judge::{Kind, judge};
 use crate::make::make;
 use crate::play::{Outcome, Played, made, made_of};
 use crate::source::{Source, examine};
-use crate::title::{Title, listed};
+use crate::title::{Cicp, Title, listed};
 
 /// A film with everything that can go wrong in a title.
-fn film() -> Film {
+pub(crate) fn film() -> Film {
     let container = CONTAINERS.iter().find(|one| one.extension == "mkv").expect("Matroska");
     let sound = |language, role| Sound {
         codec: "aac",
@@ -68,7 +68,7 @@ fn film() -> Film {
         cut: Cut::Whole,
         has_odd_tags: false,
         has_chapters: true,
-        options: Asked { copy: false, keeps_channels: false, opus: false, hevc: false },
+        options: Asked { copy: false, keeps_channels: false, opus: false, hevc: false, hdr: false },
     }
 }
 
@@ -221,6 +221,9 @@ fn a_film_that_is_refused_is_found() {
     assert_eq!(found[0].kind, Kind::Refused);
 }
 
+/// How DASH declares the one ladder of a PQ film.
+const PQ: Cicp = Cicp { numbers: [9, 16, 9], is_essential: false };
+
 #[test]
 fn a_high_dynamic_range_that_is_not_declared_is_found() {
     if !crate::ffmpeg_is_here() {
@@ -232,18 +235,26 @@ fn a_high_dynamic_range_that_is_not_declared_is_found() {
     title.colours.iter_mut().for_each(|one| one.transfer = "smpte2084".into());
     title.hls.pictures.iter_mut().for_each(|one| one.range = Some("PQ".into()));
     title.hls.key_frame_ranges.iter_mut().for_each(|one| *one = Some("PQ".into()));
-    title.dash.pictures.iter_mut().for_each(|one| one.cicp = Some([9, 16, 9]));
-    assert_eq!(faults_of(&source, &title), []);
-    let edits: [fn(&mut Title); 4] = [
+    title.dash.pictures.iter_mut().for_each(|one| one.cicp = Some(PQ));
+    // Nothing else is asked of a copy.
+    let copied = |title: &Title| {
+        let mut film = film();
+        film.options.copy = true;
+        let all = judge(&film, &source, title);
+        all.into_iter().map(|fault| (fault.kind, fault.what)).collect::<Vec<_>>()
+    };
+    assert_eq!(copied(&title), []);
+    let edits: [fn(&mut Title); 5] = [
         |title| title.hls.pictures[1].range = None,
         |title| title.hls.key_frame_ranges[0] = Some("SDR".into()),
-        |title| title.dash.pictures[0].cicp = Some([9, 18, 9]),
+        |title| title.dash.pictures[0].cicp = Some(Cicp { numbers: [9, 18, 9], ..PQ }),
+        |title| title.dash.pictures[0].cicp = Some(Cicp { is_essential: true, ..PQ }),
         |title| title.colours[0].transfer = "bt709".into(),
     ];
     for edit in edits {
         let mut title = title.clone();
         edit(&mut title);
-        let found = faults_of(&source, &title);
+        let found = copied(&title);
         assert!(found.iter().any(|fault| fault.0 == Kind::Colour), "{found:?}");
     }
 }
@@ -312,7 +323,7 @@ fn an_ordinary_title_has_no_faults() {
 /// A film in which a kind of fault would show, by what ingest once did wrong.
 type Shows = (&'static str, fn(&Film) -> bool);
 
-const SHOWS: [Shows; 19] = [
+const SHOWS: [Shows; 20] = [
     ("sync: streams that begin late", |film| {
         film.picture.as_ref().is_some_and(|one| one.late_seconds > 0.0)
             || film.sounds.iter().any(|one| one.late_seconds > 0.0)
@@ -338,6 +349,9 @@ const SHOWS: [Shows; 19] = [
     ("colour: RGB", |film| film.picture.as_ref().is_some_and(|one| one.codec == "h264rgb")),
     ("colour: a high dynamic range", |film| {
         film.picture.as_ref().is_some_and(|one| one.wide.is_some())
+    }),
+    ("colour: a high dynamic range next to the standard one", |film| {
+        film.options.hdr && !film.options.copy
     }),
     ("missing: a still in front", |film| film.decoy == Decoy::Still),
     ("missing: sound that begins late in a recording", |film| {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use catalog::TitleName;
 use fullbore_ingest::ingest::{
-    AudioCodec, Channels, IngestError, Ingested, Options, Speed, Stop, VideoCodec, ingest,
+    AudioCodec, Channels, HdrCodec, IngestError, Ingested, Options, Speed, Stop, VideoCodec, ingest,
 };
 use fullbore_ingest::{Ladder, Rung};
 
@@ -37,10 +37,20 @@ fn options(film: &Film) -> Options {
         speed: Speed::Fastest,
         segment_seconds: 2.0,
         copy: film.options.copy,
-        channels: if film.options.keeps_channels { Channels::Source } else { Channels::Stereo },
+        hdr: film.options.hdr.then_some(HdrCodec::Hevc),
+        channels: channels(film),
         audio_codec: if film.options.opus { AudioCodec::Opus } else { AudioCodec::Aac },
         video_codec: if film.options.hevc { VideoCodec::Hevc } else { VideoCodec::H264 },
         ..Options::default()
+    }
+}
+
+/// Surround is kept next to stereo in every other film.
+pub(crate) fn channels(film: &Film) -> Channels {
+    match film.options.keeps_channels {
+        true => Channels::Source,
+        false if film.seed % 2 == 0 => Channels::Both,
+        false => Channels::Stereo,
     }
 }
 

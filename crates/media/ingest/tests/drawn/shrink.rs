@@ -6,10 +6,11 @@ use crate::play::{Outcome, play};
 
 type Step = fn(&mut Film);
 
-const STEPS: [(&str, Step); 19] = [
+const STEPS: [(&str, Step); 20] = [
     ("no copy", |film| film.options.copy = false),
     ("AAC", |film| film.options.opus = false),
     ("H.264", |film| film.options.hevc = false),
+    ("no HDR", |film| film.options.hdr = false),
     ("stereo", |film| film.options.keeps_channels = false),
     ("no odd tags", |film| film.has_odd_tags = false),
     ("no chapters", |film| film.has_chapters = false),

@@ -31,8 +31,17 @@ pub(crate) struct ListedPicture {
     pub(crate) average_bandwidth: Option<u64>,
     /// VIDEO-RANGE.
     pub(crate) range: Option<String>,
-    /// Primaries, transfer and matrix, as DASH numbers them (ISO/IEC 23091-2).
-    pub(crate) cicp: Option<[u32; 3]>,
+    /// By DASH.
+    pub(crate) cicp: Option<Cicp>,
+}
+
+/// The colours of a set of pictures in DASH.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cicp {
+    /// Primaries, transfer and matrix (ISO/IEC 23091-2).
+    pub(crate) numbers: [u32; 3],
+    /// Whether players that don't know the properties leave the set out.
+    pub(crate) is_essential: bool,
 }
 
 /// A sound or subtitles.
@@ -200,7 +209,11 @@ fn hls(file: &Path) -> Result<Listing, String> {
             .chain(one.characteristics.iter().flat_map(|all| all.split(',')).map(str::to_owned))
             .collect(),
     };
-    let pictures = master.variants.iter().filter(|one| !one.is_i_frame).map(|one| ListedPicture {
+    // The first variants are for all players. Others differ in the versions of the sounds, which DASH lists, too.
+    let variants = || master.variants.iter().filter(|one| !one.is_i_frame);
+    let group = variants().next().and_then(|one| one.audio.clone());
+    let in_group = |one: &&AlternativeMedia| Some(&one.group_id) == group.as_ref();
+    let pictures = variants().filter(|one| one.audio == group).map(|one| ListedPicture {
         file: folder.join(&one.uri),
         bandwidth: one.bandwidth,
         average_bandwidth: one.average_bandwidth,
@@ -211,7 +224,7 @@ fn hls(file: &Path) -> Result<Listing, String> {
         key_frame_ranges: master.variants.iter().filter(|one| one.is_i_frame).map(range).collect(),
         chapters: chapters_file(&master).map(|file| folder.join(file)),
         pictures: pictures.collect(),
-        sounds: of(AlternativeMediaType::Audio).map(listed).collect(),
+        sounds: of(AlternativeMediaType::Audio).filter(in_group).map(listed).collect(),
         texts: of(AlternativeMediaType::Subtitles).map(listed).collect(),
     })
 }
@@ -261,18 +274,18 @@ fn dash(file: &Path) -> Result<Listing, String> {
             .chain(children("Accessibility"))
             .filter_map(|node| node.attribute("value"))
             .collect();
-        let property = |name: &str| {
-            let mut all = children("SupplementalProperty");
-            let one = all
+        let property = |kind: &'static str, name: &str| {
+            let one = children(kind)
                 .find(|node| node.attribute("schemeIdUri").is_some_and(|id| id.ends_with(name)))?;
             one.attribute("value")?.parse().ok()
         };
-        let cicp = || {
-            Some([
-                property(":ColourPrimaries")?,
-                property(":TransferCharacteristics")?,
-                property(":MatrixCoefficients")?,
-            ])
+        let cicp = |kind: &'static str| {
+            let numbers = [
+                property(kind, ":ColourPrimaries")?,
+                property(kind, ":TransferCharacteristics")?,
+                property(kind, ":MatrixCoefficients")?,
+            ];
+            Some(Cicp { numbers, is_essential: kind == ESSENTIAL })
         };
         for one in children("Representation") {
             let base = one.children().find(|node| node.has_tag_name((MPD, "BaseURL")));
@@ -302,7 +315,7 @@ fn dash(file: &Path) -> Result<Listing, String> {
                     bandwidth,
                     average_bandwidth: None,
                     range: None,
-                    cicp: cicp(),
+                    cicp: cicp(ESSENTIAL).or_else(|| cicp("SupplementalProperty")),
                 }),
                 "audio" => listing.sounds.push(listed()),
                 "text" => listing.texts.push(listed()),
@@ -312,6 +325,9 @@ fn dash(file: &Path) -> Result<Listing, String> {
     }
     Ok(listing)
 }
+
+/// A property that players have to understand.
+const ESSENTIAL: &str = "EssentialProperty";
 
 /// The namespace of DASH manifests.
 const MPD: &str = "urn:mpeg:dash:schema:mpd:2011";

@@ -177,6 +177,26 @@ fn odd_tags_are_read_as_players_read_them() {
 const YCGCO: Rgb = [112, 57, 221];
 
 #[test]
+fn tags_that_only_the_container_has_are_read() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    // Some versions of ffmpeg tag the MOV file, and let each frame of ProRes say "unknown".
+    let filter = "format=gbrp,scale=out_color_matrix=bt709,format=yuv422p10le";
+    let tags = "-colorspace bt709 -color_primaries bt709 -color_trc bt709";
+    let words = format!("-f lavfi -i {IN_GREEN}:size=320x180,{filter} -c:v prores {tags}");
+    becomes(&words, "prores.mov", GREEN);
+    // AV1 in Matroska, whose sequence header doesn't say.
+    let filter = stored("bt709", "yuv420p");
+    let unknown =
+        "-bsf:v av1_metadata=color_primaries=2:transfer_characteristics=2:matrix_coefficients=2";
+    let words = format!(
+        "-f lavfi -i {IN_GREEN}:size=320x180,{filter} -c:v libaom-av1 -cpu-used 8 {unknown} {tags}"
+    );
+    becomes(&words, "av1.mkv", GREEN);
+}
+
+#[test]
 fn rgb_and_full_range_become_limited_bt709() {
     if !ffmpeg_is_here() {
         return;

@@ -68,10 +68,22 @@ fn a_late_picture_or_sound_begins_where_it_belongs() {
         source
     };
     // MP4 keeps the encoder's priming: 1024 samples before zero. In Matroska the film begins with them.
-    begin(&copied("picture.mkv", "0.4", "-map 0:a -map 1:v"), 0.421, 0.0);
+    let (_library, made) = begin(&copied("picture.mkv", "0.4", "-map 0:a -map 1:v"), 0.421, 0.0);
+    assert_lasts(&made, 8.421);
     begin(&copied("picture.mp4", "0.4", "-map 0:a -map 1:v"), 0.4, -0.0213);
-    begin(&copied("sound.mkv", "0.08", "-map 0:v -map 1:a"), 0.0, 0.059);
+    let (_library, made) = begin(&copied("sound.mkv", "0.08", "-map 0:v -map 1:a"), 0.0, 0.059);
+    assert_lasts(&made, 8.08);
     begin(&copied("picture.ts", "0.3", "-map 0:a -map 1:v"), 0.3213, 0.0);
+}
+
+/// The title lasts until its last picture or sound ends, even if that one begins late.
+fn assert_lasts(made: &Ingested, seconds: f64) {
+    let lasts = made.record.duration_seconds;
+    assert!((lasts - seconds).abs() < 0.025, "{lasts} s instead of {seconds} s");
+    let manifest =
+        std::fs::read_to_string(made.folder.join(&made.record.dash)).expect("a manifest");
+    let stated = format!("mediaPresentationDuration=\"PT{lasts:.3}S\"");
+    assert!(manifest.contains(&stated), "no {stated} in {manifest}");
 }
 
 #[test]

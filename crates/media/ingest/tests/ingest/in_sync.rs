@@ -81,9 +81,14 @@ fn numbers(text: &str, name: &str) -> Vec<f64> {
 
 /// By HLS and by DASH, a title has the flashes of its source, with the beeps as far from them.
 pub(crate) fn is_in_sync(source: &Path, title: &Path, record: &Record) {
+    are_in_sync(source, title, &[&record.hls, &record.dash]);
+}
+
+/// By each of these manifests, a title has the flashes of its source, with the beeps as far from them.
+pub(crate) fn are_in_sync(source: &Path, title: &Path, manifests: &[&str]) {
     let expected = marks(source);
     assert!(expected.len() >= 2, "{}: {expected:?}", source.display());
-    for manifest in [&record.hls, &record.dash] {
+    for manifest in manifests {
         let found = marks(&title.join(manifest));
         assert_eq!(found.len(), expected.len(), "{manifest}: {found:?} for {expected:?}");
         for (one, wanted) in found.iter().zip(&expected) {

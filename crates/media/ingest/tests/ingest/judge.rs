@@ -1,14 +1,16 @@
 //! Checks a title with other programs: ffprobe and ffmpeg check its files and how they play, MediaInfo and mp4-atom their boxes, m3u8-rs
 //! the playlists, roxmltree the DASH manifest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
 
 use catalog::Record;
-use m3u8_rs::{AlternativeMediaType, MasterPlaylist, MediaPlaylist, MediaSegment, Playlist};
+use m3u8_rs::{
+    AlternativeMedia, AlternativeMediaType, MasterPlaylist, MediaPlaylist, MediaSegment, Playlist,
+};
 use mp4_atom::{Any, ReadFrom};
 
 /// The output of a program, which must not complain.
@@ -22,7 +24,12 @@ pub(crate) fn said(command: &mut Command) -> String {
 /// One stream's entries from ffprobe, separated by commas.
 pub(crate) fn probe(file: &Path, entries: &str) -> String {
     let mut command = Command::new("ffprobe");
-    command.args(["-v", "error", "-of", "csv=p=0", "-show_entries", entries]).arg(file);
+    command.args(["-v", "error", "-of", "csv=p=0", "-show_entries", entries]);
+    if file.extension().is_some_and(|extension| extension == "jpg") {
+        // By itself, ffprobe reads a picture's name as a pattern: `%d` stands for numbers.
+        command.args(["-f", "jpeg_pipe"]);
+    }
+    command.arg(file);
     said(&mut command).trim().to_owned()
 }
 
@@ -69,7 +76,8 @@ pub(crate) fn judge(title: &Path, record: &Record) {
     }
     let (pictures, variants): (Vec<_>, Vec<_>) =
         master.variants.iter().partition(|variant| variant.is_i_frame);
-    assert_eq!(variants.len(), record.video.len().max(1));
+    let groups: BTreeSet<_> = variants.iter().map(|one| one.audio.clone()).collect();
+    assert_eq!(variants.len(), record.video.len().max(1) * groups.len());
     assert_eq!(pictures.len(), record.video.len());
     // Each says whether there are captions in its picture.
     assert!(variants.iter().all(|variant| variant.closed_captions.is_some()), "{variants:?}");
@@ -86,15 +94,79 @@ pub(crate) fn judge(title: &Path, record: &Record) {
         }
     }
     one_target_duration(title, record);
-    let sounds =
-        master.alternatives.iter().filter(|one| one.media_type == AlternativeMediaType::Audio);
-    let defaults = sounds.clone().filter(|one| one.default).count();
-    assert_eq!((sounds.count(), defaults), (record.audio.len(), record.audio.len().min(1)));
+    sounds(&master, title, record);
     let is_in_picture = AlternativeMediaType::ClosedCaptions;
     for one in master.alternatives.iter().filter(|one| one.media_type != is_in_picture) {
         media(&title.join(one.uri.as_ref().expect("a playlist of its own")));
     }
     dash(title, record);
+}
+
+/// The sounds of a group.
+pub(crate) fn group<'m>(
+    master: &'m MasterPlaylist,
+    id: Option<&str>,
+) -> impl Iterator<Item = &'m AlternativeMedia> {
+    let is_sound = |one: &&AlternativeMedia| one.media_type == AlternativeMediaType::Audio;
+    let id = id.unwrap_or_default().to_owned();
+    master.alternatives.iter().filter(is_sound).filter(move |one| one.group_id == id)
+}
+
+/// Each variant has one group of sounds, in which each of the film's sounds has one version, with the same attributes in every group
+/// (RFC 8216 section 4.3.4.1.1). Every version is in a group, but other versions in the codec of basic ones. CODECS has that of each member, and
+/// no other sound's.
+fn sounds(master: &MasterPlaylist, title: &Path, record: &Record) {
+    let is_basic = |one: &&catalog::AudioRecord| one.version_of.is_none();
+    let count = record.audio.iter().filter(is_basic).count();
+    assert_eq!(record.audio.iter().filter(|one| one.is_default).count(), count.min(1));
+    let attributes = |one: &AlternativeMedia| {
+        let AlternativeMedia { name, language, default, autoselect, characteristics, .. } = one;
+        format!("{name} {language:?} {default} {autoselect} {characteristics:?}")
+    };
+    let mut listed = BTreeSet::new();
+    let first: Vec<_> = group(master, Some("audio")).map(attributes).collect();
+    for variant in master.variants.iter().filter(|one| !one.is_i_frame) {
+        let members: Vec<_> = group(master, variant.audio.as_deref()).collect();
+        assert_eq!(members.len(), count, "{variant:?}");
+        assert_eq!(members.iter().filter(|one| one.default).count(), count.min(1));
+        assert_eq!(members.iter().map(|one| attributes(one)).collect::<Vec<_>>(), first);
+        let own: BTreeSet<_> = members.iter().filter_map(|one| one.uri.clone()).collect();
+        let records = record.audio.iter().filter(|one| own.contains(&one.playlist));
+        let mut expected: BTreeSet<_> = records.map(|one| one.codec.as_str()).collect();
+        let pictures = record.video.iter().find(|one| one.playlist == variant.uri);
+        expected.extend(pictures.map(|one| one.codec.as_str()));
+        let codecs = variant.codecs.as_deref().expect("codecs").split(',').collect();
+        assert_eq!(expected, codecs, "{variant:?}");
+        for one in &members {
+            let of = record.audio.iter().find(|audio| Some(&audio.playlist) == one.uri.as_ref());
+            let channels = of.map(|audio| audio.channels.to_string());
+            assert_eq!(one.channels, channels, "{one:?}");
+        }
+        listed.extend(own);
+    }
+    let basic: BTreeSet<_> = record.audio.iter().filter(is_basic).map(|one| &one.codec).collect();
+    let has_group = |one: &&catalog::AudioRecord| is_basic(one) || !basic.contains(&one.codec);
+    let expected = record.audio.iter().filter(has_group).map(|one| one.playlist.clone());
+    assert_eq!(listed, expected.collect());
+    one_group_for_each_codec(master);
+    for version in record.audio.iter().filter_map(|one| one.version_of.as_ref()) {
+        assert!(title.join(version).is_file(), "{version}");
+    }
+}
+
+/// hls.js changes sizes by rate among variants of the same codecs, of which it reads the first picture and the first sound, and the same dynamic
+/// range (`abr-controller.ts`, `level.ts`). If these had several groups of sounds, it would change between these, too.
+fn one_group_for_each_codec(master: &MasterPlaylist) {
+    let mut groups = BTreeMap::new();
+    for variant in master.variants.iter().filter(|one| !one.is_i_frame) {
+        let codecs = variant.codecs.as_deref().unwrap_or_default().split(',');
+        let count = if variant.resolution.is_some() { 2 } else { 1 };
+        let kinds: Vec<_> = codecs.map(|codec| codec.split('.').next()).take(count).collect();
+        let range = variant.other_attributes.as_ref().and_then(|all| all.get("VIDEO-RANGE"));
+        let key = format!("{kinds:?} {range:?}");
+        let known = groups.entry(key).or_insert(&variant.audio);
+        assert_eq!(*known, &variant.audio, "{variant:?}");
+    }
 }
 
 pub(crate) fn tracks(record: &Record) -> Vec<String> {
@@ -285,6 +357,9 @@ fn dash(title: &Path, record: &Record) {
     for one in document.descendants().filter(|node| node.tag_name().name() == "Representation") {
         ids.push(one.attribute("id").expect("an id"));
         let child = |name| one.children().find(|node| node.tag_name().name() == name);
+        if is_image(&one) {
+            continue;
+        }
         let file = child("BaseURL").and_then(|node| node.text()).expect("a file");
         let bytes = fs::read(title.join(file)).expect("the file it names");
         if let Some(segments) = child("SegmentBase") {
@@ -300,11 +375,24 @@ fn dash(title: &Path, record: &Record) {
         }
     }
     assert_eq!(track_count, record.video.len() + record.audio.len());
-    assert_eq!(ids.len(), track_count + record.subtitles.len());
+    let images = usize::from(record.thumbnails.is_some());
+    assert_eq!(ids.len(), track_count + record.subtitles.len() + images);
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), track_count + record.subtitles.len());
+    assert_eq!(ids.len(), track_count + record.subtitles.len() + images);
+    let sets = root.descendants().filter(|node| node.tag_name().name() == "AdaptationSet");
+    let mut set_ids: Vec<_> = sets.map(|set| set.attribute("id").expect("an id")).collect();
+    let set_count = set_ids.len();
+    set_ids.sort_unstable();
+    set_ids.dedup();
+    assert_eq!(set_ids.len(), set_count, "two sets have one id: {text}");
+    crate::posters::tiles_are_right(title, record, root);
     schema(&title.join(&record.dash));
+}
+
+fn is_image(representation: &roxmltree::Node) -> bool {
+    let set = representation.parent().expect("an AdaptationSet");
+    set.attribute("contentType") == Some("image")
 }
 
 /// The allowed contents of an element: required attributes, optional ones, and its children in order; as far as they are used here (ISO/IEC
@@ -332,6 +420,7 @@ const FORMS: &[Form] = &[
             "Label",
             "Accessibility",
             "Role",
+            "SegmentTemplate",
             "Representation",
         ],
     ),
@@ -339,8 +428,9 @@ const FORMS: &[Form] = &[
         "Representation",
         &["id", "bandwidth"],
         &["codecs", "width", "height", "frameRate", "sar"],
-        &["AudioChannelConfiguration", "BaseURL", "SegmentBase"],
+        &["AudioChannelConfiguration", "EssentialProperty", "BaseURL", "SegmentBase"],
     ),
+    ("SegmentTemplate", &["media", "duration"], &["timescale", "startNumber"], &[]),
     ("SegmentBase", &["indexRange"], &["timescale", "indexRangeExact"], &["Initialization"]),
     ("Initialization", &["range"], &[], &[]),
     ("Role", &["schemeIdUri", "value"], &[], &[]),
@@ -384,6 +474,8 @@ fn is_valid(attribute: &str, value: &str) -> bool {
         | "height"
         | "timescale"
         | "selectionPriority"
+        | "duration"
+        | "startNumber"
         | "subsegmentStartsWithSAP" => number(value),
         "indexRangeExact" | "subsegmentAlignment" => value == "true",
         "frameRate" => two('/').is_some_and(|(a, b)| number(&a) && number(&b)),
@@ -396,7 +488,7 @@ fn is_valid(attribute: &str, value: &str) -> bool {
             .and_then(|rest| rest.strip_suffix('S'))
             .is_some_and(|seconds| seconds.parse::<f64>().is_ok_and(|seconds| seconds > 0.0)),
         "type" => value == "static",
-        "contentType" => ["video", "audio", "text"].contains(&value),
+        "contentType" => ["video", "audio", "text", "image"].contains(&value),
         _ => !value.is_empty() && !value.contains(char::is_whitespace),
     }
 }

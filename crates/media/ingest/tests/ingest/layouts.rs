@@ -11,12 +11,7 @@ use fullbore_ingest::ingest::{AudioCodec, Channels, Ingested, Options};
 
 /// Ingests sound in the arrangement `layout` of `channels` channels. One of them has a tone, which is low, because encoders cut everything else
 /// from LFE.
-fn made(
-    layout: &str,
-    channels: usize,
-    loud: usize,
-    audio_codec: AudioCodec,
-) -> (Library, Ingested) {
+fn made(layout: &str, channels: usize, loud: usize, options: &Options) -> (Library, Ingested) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (raw, source) = (folder.path().join("sound.raw"), folder.path().join("sound.wav"));
     let mut samples = Vec::new();
@@ -35,7 +30,7 @@ fn made(
         raw.display()
     );
     make(&words, &source);
-    ingested(&source, &Options { audio_codec, channels: Channels::Source, ..options() })
+    ingested(&source, options)
 }
 
 fn ingested(source: &Path, options: &Options) -> (Library, Ingested) {
@@ -48,11 +43,14 @@ fn ingested(source: &Path, options: &Options) -> (Library, Ingested) {
 /// The decoded channels that have sound.
 fn loud(file: &Path) -> Vec<String> {
     let layout = probe(file, "stream=channel_layout");
-    let names: Vec<_> = match layout.as_str() {
+    // A comma follows if ffprobe knows more about the stream.
+    let names: Vec<_> = match layout.trim_end_matches(',') {
         "4.0" => "FL FR FC BC",
         "quad" => "FL FR BL BR",
+        "quad(side)" => "FL FR SL SR",
         "5.0" => "FL FR FC BL BR",
         "5.1" => "FL FR FC LFE BL BR",
+        "5.1(side)" => "FL FR FC LFE SL SR",
         "6.1" => "FL FR FC LFE BC SL SR",
         "7.1" => "FL FR FC LFE BL BR SL SR",
         other => panic!("{other}"),
@@ -101,9 +99,10 @@ fn arrangements_that_an_encoder_lacks_become_the_nearest_that_has_all_their_chan
         ("2.1", 3, 2, Aac, 6, "6", "LFE"),
         ("4.0", 4, 3, Aac, 4, "4", "BC"),
         ("quad", 4, 2, Aac, 5, "5", "BL"),
-        ("7.0", 7, 6, Aac, 8, "12", "SR"),
+        ("7.0", 7, 6, Aac, 6, "6", "BR"),
     ] {
-        let (_library, made) = made(layout, source_channels, loudspeaker, codec);
+        let asked = Options { audio_codec: codec, channels: Channels::Source, ..options() };
+        let (_library, made) = made(layout, source_channels, loudspeaker, &asked);
         let [sound] = &made.record.audio[..] else { panic!("{:?}", made.record.audio) };
         assert_eq!(sound.channels, channels, "{layout}");
         assert_eq!(configurations(&made), [configuration], "{layout}");
@@ -112,11 +111,36 @@ fn arrangements_that_an_encoder_lacks_become_the_nearest_that_has_all_their_chan
         let noted = made.notes.iter().any(|note| note.contains(&format!("{layout} became")));
         let is_same = match codec {
             Opus => ["quad", "5.0", "6.1", "6.1(back)"].contains(&layout),
-            Aac => layout == "4.0",
+            Aac => layout == "4.0" || channels < source_channels as u32,
         };
         assert_eq!(noted, !is_same, "{layout}: {:?}", made.notes);
         let master = fs::read_to_string(made.folder.join("master.m3u8")).expect("a playlist");
         assert!(master.contains(&format!("CHANNELS=\"{channels}\"")), "{master}");
+    }
+}
+
+#[test]
+fn surround_next_to_stereo_has_all_channels_of_its_source() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    for (layout, channels, loudspeaker, kept, configuration, heard) in [
+        ("2.1", 3, 2, 6, "6", "LFE"),
+        ("4.0", 4, 3, 4, "4", "BC"),
+        ("quad", 4, 2, 4, "10", "SL"),
+        ("5.1", 6, 5, 6, "6", "SR"),
+        ("6.1", 7, 4, 6, "6", "SL SR"),
+        ("7.1", 8, 4, 6, "6", "SL"),
+        ("7.1", 8, 7, 6, "6", "SR"),
+    ] {
+        let (_library, made) = made(layout, channels, loudspeaker, &options());
+        let [_, surround] = &made.record.audio[..] else { panic!("{:?}", made.record.audio) };
+        assert_eq!((surround.codec.as_str(), surround.channels), ("ec-3", kept), "{layout}");
+        assert_eq!(configurations(&made), ["2", configuration], "{layout}");
+        let expected: Vec<_> = heard.split(' ').map(str::to_owned).collect();
+        assert_eq!(loud(&made.folder.join(&surround.file)), expected, "{layout}");
+        let noted = made.notes.iter().any(|note| note.contains("mixed down to 6"));
+        assert_eq!(noted, channels > 6, "{layout}: {:?}", made.notes);
     }
 }
 
@@ -127,7 +151,7 @@ fn sixteen_and_nine_channels_become_titles() {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let source = folder.path().join("many.wav");
-    for (channels, kept, configuration) in [(16, 8, "12"), (9, 2, "2")] {
+    for (channels, kept, configuration) in [(16, 6, "6"), (9, 2, "2")] {
         let silence = folder.path().join("silence.raw");
         fs::write(&silence, vec![0; 2 * channels * 24_000]).expect("a file");
         let words = format!("-f s16le -ar 48000 -ac {channels} -i {}", silence.display());
@@ -136,7 +160,8 @@ fn sixteen_and_nine_channels_become_titles() {
         let (_library, made) = ingested(&source, &all);
         assert_eq!(made.record.audio[0].channels, kept);
         assert_eq!(configurations(&made), [configuration]);
-        let (_library, stereo) = ingested(&source, &options());
+        let mixed = Options { channels: Channels::Stereo, ..options() };
+        let (_library, stereo) = ingested(&source, &mixed);
         assert_eq!(stereo.record.audio[0].channels, 2);
         assert!(stereo.notes[0].contains(&format!("{channels} channels were mixed down to 2")));
     }

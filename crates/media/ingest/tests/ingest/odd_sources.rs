@@ -108,16 +108,19 @@ fn ten_bits_of_high_dynamic_range_become_eight_of_the_standard_one_and_it_says_s
 }
 
 #[test]
-fn surround_is_mixed_down_unless_it_is_to_be_kept() {
+fn surround_is_mixed_down_or_kept_alone_on_request() {
     let words = "-f lavfi -i testsrc2=size=160x90:rate=15:duration=3 \
                  -f lavfi -i anoisesrc=duration=3:amplitude=0.1,aformat=channel_layouts=5.1(side) \
                  -c:v libx264 -preset ultrafast -c:a ac3";
-    let Some((_library, stereo)) = made(words, "surround.mkv", &options()) else { return };
-    assert_eq!(stereo.record.audio[0].channels, 2);
+    let mixed = Options { channels: Channels::Stereo, ..options() };
+    let Some((_library, stereo)) = made(words, "surround.mkv", &mixed) else { return };
+    let [sound] = &stereo.record.audio[..] else { panic!("{:?}", stereo.record.audio) };
+    assert_eq!(sound.channels, 2);
     assert!(stereo.notes.iter().any(|note| note.contains("6 channels were mixed down to 2")));
     let kept = Options { channels: Channels::Source, ..options() };
     let Some((_library, made)) = made(words, "surround.mkv", &kept) else { return };
-    assert_eq!(made.record.audio[0].channels, 6);
+    let [sound] = &made.record.audio[..] else { panic!("{:?}", made.record.audio) };
+    assert_eq!(sound.channels, 6);
     let file = made.folder.join(&made.record.audio[0].file);
     assert_eq!(probe(&file, "stream=channels"), "6");
 }

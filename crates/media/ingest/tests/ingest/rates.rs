@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::judge::{judge, master, media};
+use crate::judge::{group, judge, master, media};
 use crate::library::{Library, options};
 use crate::source::{ffmpeg_is_here, make};
 use catalog::Record;
@@ -44,12 +44,13 @@ fn is_near(written: u64, expected: f64) -> bool {
 
 /// Checks every rate of a title.
 pub(crate) fn are_right(title: &Path, record: &Record) {
-    let sounds: Vec<_> = record.audio.iter().map(|one| title.join(&one.playlist)).collect();
-    let most = |rate: fn(&Path) -> f64| sounds.iter().map(|one| rate(one)).fold(0.0, f64::max);
     let master = master(&title.join(&record.hls));
     for variant in &master.variants {
+        let sounds = group(&master, variant.audio.as_deref());
+        let sounds: Vec<_> = sounds.filter_map(|one| Some(title.join(one.uri.as_ref()?))).collect();
+        let most = |rate: fn(&Path) -> f64| sounds.iter().map(|one| rate(one)).fold(0.0, f64::max);
         let playlist = title.join(&variant.uri);
-        // A variant of a picture is played with the sound of the highest rate; pictures of key frames are shown alone.
+        // A variant of a picture is played with the sound of the highest rate in its group; pictures of key frames are shown alone.
         let with_sound = !variant.is_i_frame && !sounds.contains(&playlist);
         let sum = |rate: fn(&Path) -> f64| match (variant.is_i_frame, with_sound) {
             (true, _) => rate(&playlist),

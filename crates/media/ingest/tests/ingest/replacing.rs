@@ -53,6 +53,7 @@ fn whoever_watches_the_old_one_still_finds_its_files() {
     assert_eq!(library.names(), ["film"]);
     let expected = [new.record.folder.as_str(), "manifest.mpd", "master.m3u8", "title.json"];
     let mut expected: Vec<_> = expected.into();
+    expected.extend(new.record.manifest_forms.iter().map(|form| form.path.as_str()));
     expected.sort_unstable();
     assert_eq!(names(&new.folder), expected);
 }

@@ -35,7 +35,7 @@ fn stays_in_sync(source: &Path, options: &Options) {
 }
 
 /// The flashing film, encoded with `codecs` into files whose clocks start at `starts`, then joined byte by byte.
-fn joined(folder: &Path, codecs: &str, form: &str, starts: &[u32]) -> PathBuf {
+pub(crate) fn joined(folder: &Path, codecs: &str, form: &str, starts: &[u32]) -> PathBuf {
     let film = flashing().display();
     let mut bytes = Vec::new();
     for start in starts {

@@ -76,6 +76,8 @@ fn pictures(folder: &Path, record: &Record) {
             "thumbnails-1.jpg#xywh=0,0,160,90",
             "thumbnails-1.jpg#xywh=160,0,160,90",
             "thumbnails-1.jpg#xywh=320,0,160,90",
+            // The sound lasts a few milliseconds longer than the picture.
+            "thumbnails-1.jpg#xywh=480,0,160,90",
         ]
     );
     assert!(text.contains("00:00:04.000 --> 00:00:06.000"), "{text}");

@@ -52,7 +52,7 @@ fn dash_roles(made: &Ingested) -> Vec<String> {
     let text = fs::read_to_string(made.folder.join(&made.record.dash)).expect("a manifest");
     let document = roxmltree::Document::parse(&text).expect("XML");
     let sets = document.descendants().filter(|node| node.tag_name().name() == "AdaptationSet");
-    let sets = sets.filter(|node| node.attribute("contentType") != Some("video"));
+    let sets = sets.filter(|node| matches!(node.attribute("contentType"), Some("audio" | "text")));
     let roles = sets.map(|set| {
         let described = set
             .children()

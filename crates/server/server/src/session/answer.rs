@@ -13,7 +13,7 @@ use delivery::in_memory::Held;
 use delivery::{Channel, End, Outgoing};
 use disk::{File, OpenError, ReadError};
 use fullbore_http::{
-    BodyFraming, Entity, Field, Form, LibraryPath, Part, Refusal, RefusedRequest, Request,
+    BodyFraming, Entity, Field, FileForm, LibraryPath, Part, Refusal, RefusedRequest, Request,
     Resource, Response,
 };
 use std::borrow::Cow;
@@ -380,7 +380,7 @@ async fn respond(
 ) -> (Response, Rc<File>) {
     let content_type = fullbore_http::content_type(path);
     if !fullbore_http::is_compressible(content_type) {
-        let response = plan(worker, request, (path, &file), (&file, Form::Only), content_type);
+        let response = plan(worker, request, (path, &file), (&file, FileForm::Only), content_type);
         return (response, file);
     }
     // Boxed, so that films don't pay for it.
@@ -395,7 +395,7 @@ fn plan(
     worker: &Worker,
     request: &Request,
     (path, file): (&[u8], &File),
-    (sent, form): (&File, Form),
+    (sent, form): (&File, FileForm),
     content_type: &str,
 ) -> Response {
     let stamp = sent.stamp();

@@ -8,7 +8,8 @@ use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::Trouble;
 use fullbore_http::{
-    Context, Entity, Field, Form, LibraryPath, Method, Part, Refusal, Relayed, Request, Response,
+    Context, Entity, Field, FileForm, LibraryPath, Method, Part, Refusal, Relayed, Request,
+    Response,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -147,7 +148,7 @@ fn respond(
         date_is_strong: described.is_date_strong,
         etag: &described.etag,
         // The edge asks for files as they are, and has no other form of them.
-        form: Form::Only,
+        form: FileForm::Only,
         content_type: described
             .content_type
             .as_deref()

@@ -1,8 +1,9 @@
 //! Which form of a text file a viewer gets: the file itself, or one of the compressed ones next to it, `NAME.br` and `NAME.gz`.
 //!
-//! The names are those of nginx's `gzip_static` and `brotli_static`. A form is another representation of the file, with a length and an entity tag of
-//! its own, which come from its own file, so ranges and conditions refer to its bytes. In everything else the request is one for the file: its path
-//! decides about tokens, header rules, media type and figures. A form of another version of the file is never sent ([`disk::Files::open_form`]).
+//! `fullbore ingest` makes them. The names are those of nginx's `gzip_static` and `brotli_static`, so titles that were made by other tools or by
+//! hand work as well. A form is another representation of the file, with a length and an entity tag of its own, which come from its own file, so
+//! ranges and conditions refer to its bytes. In everything else the request is one for the file: its path decides about tokens, header rules, media
+//! type and figures. A form of another version of the file is never sent ([`disk::Files::open_form`]).
 //!
 //! Cost: a segment never gets here, because one comparison of its media type tells that it is no text. A text file costs one look-up for each form
 //! that the viewer prefers. The open form is remembered like every open file, and a missing one for a second.
@@ -12,7 +13,7 @@
 
 use crate::libraries::Library;
 use disk::{File, OpenError};
-use fullbore_http::{Coding, Form, Request, preferred_codings};
+use fullbore_http::{Coding, FileForm, Request, preferred_codings};
 use std::rc::Rc;
 
 /// The form of `file`, a text file at `path`, that the viewer gets, and the file to send.
@@ -21,11 +22,11 @@ pub(super) async fn choose(
     request: &Request,
     path: &[u8],
     file: &Rc<File>,
-) -> (Rc<File>, Form) {
+) -> (Rc<File>, FileForm) {
     for coding in preferred_codings(request) {
         let suffix = suffix(coding);
         match library.files.open_form(file, path, suffix).await {
-            Ok(Some(form)) => return (form, Form::Coded(coding)),
+            Ok(Some(form)) => return (form, FileForm::Coded(coding)),
             // The file itself may be readable.
             Err(OpenError::Io(_)) => {
                 let path = [path, suffix.as_bytes()].concat();
@@ -34,7 +35,7 @@ pub(super) async fn choose(
             Ok(None) | Err(_) => {}
         }
     }
-    (Rc::clone(file), Form::Plain)
+    (Rc::clone(file), FileForm::Plain)
 }
 
 /// The end of the names of forms in this coding.

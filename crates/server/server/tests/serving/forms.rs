@@ -1,4 +1,5 @@
-//! Compressed forms of text files, `NAME.br` and `NAME.gz`, as clients choose them. The server never looks into a form, so the forms here are any bytes.
+//! Compressed forms of text files, `NAME.br` and `NAME.gz`, as clients choose them. The server never looks into a form, so the forms here are any
+//! bytes.
 
 use crate::support::content::Content;
 use crate::support::served::{Served, await_that};

@@ -2,7 +2,8 @@
 //!
 //! Variants are the same rendition on different pathways if they have the same STABLE-VARIANT-ID, or else the same attributes. Variants
 //! without PATHWAY-ID and with the same attributes are redundant streams: the second one's pathway is "..", and so on, as in hls.js.
-//! Sound-only variants are left out if there are others, and so are those in another codec or another VIDEO-RANGE than the first.
+//! Sound-only variants are left out if there are others, and so are those in another codec or another VIDEO-RANGE than the first, and
+//! those that only differ from others in the codec or the channels of their sound.
 
 use super::attributes::Attributes;
 use super::{Line, UNNAMED_PATHWAY, lines, malformed};
@@ -124,6 +125,7 @@ pub(super) fn presentation(url: &Url, text: &str) -> Result<Presentation, Manife
             playlist.variants.retain(|variant| variant.fits(&first));
         }
     }
+    keep_one_kind_of_sound(&mut playlist, has_pictures);
     let mut ladder = Ladder::new(&playlist.variants);
     playlist.variants.sort_by_key(|variant| variant.bits_per_second);
     for variant in &playlist.variants {
@@ -146,6 +148,26 @@ pub(super) fn presentation(url: &Url, text: &str) -> Result<Presentation, Manife
         tracks,
         reload_after: None,
     })
+}
+
+/// Leaves out variants that have the same picture as another one, but sound in another codec or with another number of channels than the first
+/// variant, such as AC-3 in surround next to AAC in stereo. If there is only sound, leaves out all of that kind.
+fn keep_one_kind_of_sound(playlist: &mut Playlist<'_>, has_pictures: bool) {
+    let defaults = defaults(&playlist.media);
+    let kind = |variant: &Variant<'_>| {
+        let group = variant.attributes.value("AUDIO").and_then(|group| defaults.get(group));
+        let channels = group.and_then(|default| default.value("CHANNELS"));
+        (codecs::of_sounds(variant.codecs()).join(","), channels.map(str::to_owned))
+    };
+    let place = |variant: &Variant<'_>| {
+        (variant.attributes.value("PATHWAY-ID").map(str::to_owned), variant.url.clone())
+    };
+    let Some(wanted) = playlist.variants.first().map(kind) else { return };
+    let of_wanted = playlist.variants.iter().filter(|variant| kind(variant) == wanted);
+    let places: HashSet<_> = of_wanted.map(place).collect();
+    playlist.variants.retain(|variant| {
+        kind(variant) == wanted || has_pictures && !places.contains(&place(variant))
+    });
 }
 
 /// A pathway, and the sound groups that its variants name, in order.
@@ -275,6 +297,11 @@ fn sound(
         for (nth, group) in place.groups.iter().enumerate() {
             let Some(default) = defaults.get(group) else { continue };
             let Some(uri) = default.value("URI") else { continue };
+            let place = (pathway, resolve(url, uri)?);
+            // Groups differ in some of their sounds only.
+            if rungs.iter().any(|(_, rung)| rung.found.contains(&place)) {
+                continue;
+            }
             let stable_id = default.value("STABLE-RENDITION-ID");
             let key = stable_id.map_or_else(|| nth.to_string(), |id| format!("id {id}"));
             let id = stable_id.or(default.value("NAME")).unwrap_or(uri).to_owned();
@@ -284,7 +311,7 @@ fn sound(
                 rungs.push((key, Rung { id, bits_per_second, found: Vec::new() }));
                 rungs.len() - 1
             });
-            rungs[rung].1.found.push((pathway, resolve(url, uri)?));
+            rungs[rung].1.found.push(place);
         }
     }
     let renditions = rungs.into_iter().map(|(_, rung)| Rendition {

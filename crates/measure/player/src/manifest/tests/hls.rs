@@ -92,6 +92,42 @@ fn variants_become_a_ladder_and_each_group_of_sound_a_rendition() {
 }
 
 #[test]
+fn one_kind_of_sound_is_played_of_several() {
+    let media = |group: &str, channels: u32| {
+        format!(
+            "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"{group}\",NAME=\"English\",DEFAULT=YES,CHANNELS=\"{channels}\",URI=\"{group}.m3u8\"\n"
+        )
+    };
+    let variant = |rate: u32, codecs: &str, group: &str, file: &str| {
+        format!(
+            "#EXT-X-STREAM-INF:BANDWIDTH={rate},CODECS=\"{codecs}\",AUDIO=\"{group}\"\n{file}.m3u8\n"
+        )
+    };
+    let same = media("same", 2).replace("same.m3u8", "aac.m3u8");
+    let head = ["#EXTM3U\n", &media("aac", 2), &media("ac3", 6), &media("more", 6), &same].concat();
+    let of = |lines: &[String]| read("m.m3u8", &(head.clone() + &lines.concat())).expect("a title");
+    let title = of(&[
+        variant(1000, "avc1.4d401e,mp4a.40.2", "aac", "low"),
+        variant(2000, "avc1.4d401e,mp4a.40.2", "aac", "high"),
+        variant(1500, "avc1.4d401e,ac-3", "ac3", "low"),
+        variant(2500, "avc1.4d401e,ac-3", "ac3", "high"),
+        variant(1400, "avc1.4d401e,mp4a.40.2", "more", "low"),
+        variant(1450, "avc1.4d401e,mp4a.40.2", "same", "low"),
+    ]);
+    let [pictures, sound] = &title.tracks[..] else { panic!("{title:?}") };
+    let files = |renditions: &[Rendition]| renditions.iter().flat_map(sources).collect::<Vec<_>>();
+    assert_eq!(files(&pictures.renditions), ["low.m3u8", "high.m3u8"]);
+    assert_eq!(files(&sound.renditions), ["aac.m3u8"]);
+    let title = of(&[
+        variant(1000, "mp4a.40.2", "aac", "aac"),
+        variant(1500, "ac-3", "ac3", "ac3"),
+        variant(1400, "mp4a.40.2", "more", "more"),
+    ]);
+    let [sound] = &title.tracks[..] else { panic!("{title:?}") };
+    assert_eq!(files(&sound.renditions), ["aac.m3u8"]);
+}
+
+#[test]
 fn sound_alone_is_a_title_too() {
     let text = "#EXTM3U\n#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"a\",NAME=\"a\",URI=\"a.m3u8\"\n\
         #EXT-X-STREAM-INF:BANDWIDTH=64000,CODECS=\"mp4a.40.2\",AUDIO=\"a\"\na.m3u8\n";

@@ -1,8 +1,12 @@
 //! Shapes, frame rates, channels and bandwidths are those of the files.
 
+use catalog::AudioRecord;
+use fullbore_ingest::ingest::Channels;
+
 use super::{Faults, Kind};
 use crate::draw::Film;
 use crate::peak::{mean, peak};
+use crate::play::channels as channels_of_title;
 use crate::source::Source;
 use crate::title::{Title, media};
 
@@ -27,13 +31,21 @@ pub(super) fn shape(source: &Source, title: &Title, faults: &mut Faults) {
 }
 
 pub(super) fn channels(film: &Film, source: &Source, title: &Title, faults: &mut Faults) {
+    let asked = channels_of_title(film);
     for (sound, record) in source.sounds.iter().zip(&title.record.audio) {
-        let keeps = film.options.keeps_channels || film.options.copy;
-        let least = if keeps { sound.channels } else { sound.channels.min(2) };
-        let is_named = title.notes.iter().any(|note| note.contains("channels"));
-        if record.channels < least && !is_named {
-            let (has, had) = (record.channels, sound.channels);
+        let is_version = |one: &&AudioRecord| {
+            one.file == record.file || one.version_of.as_ref() == Some(&record.file)
+        };
+        let versions = title.record.audio.iter().filter(is_version);
+        let has = versions.map(|one| one.channels).max().unwrap_or(0);
+        let least = if asked == Channels::Stereo { sound.channels.min(2) } else { sound.channels };
+        let is_named = title.notes.iter().any(|note| note.contains("mixed down"));
+        if has < least && !is_named {
+            let had = sound.channels;
             faults.add(Kind::Channels, format!("{has} channels of {had} ({})", sound.codec));
+        }
+        if asked != Channels::Source && record.channels > 2 {
+            faults.add(Kind::Channels, format!("{} is not in stereo", record.file));
         }
     }
 }
@@ -67,9 +79,10 @@ fn channels_of(arrangement: u64) -> Option<u64> {
 
 /// Players stall at segments without a frame, so none is that short, but that of a whole track.
 pub(super) fn segments(title: &Title, faults: &mut Faults) {
-    let pictures = title.hls.pictures.iter().map(|one| &one.file);
-    for file in pictures.chain(title.hls.sounds.iter().map(|one| &one.file)) {
-        let Ok(playlist) = media(file) else { continue };
+    let pictures = title.hls.pictures.iter().map(|one| one.file.clone());
+    let sounds = title.record.audio.iter().map(|one| title.folder.join(&one.playlist));
+    for file in pictures.chain(sounds) {
+        let Ok(playlist) = media(&file) else { continue };
         let all = playlist.segments.iter().map(|one| one.duration);
         let least = all.fold(f32::MAX, f32::min);
         if playlist.segments.len() > 1 && least < SEGMENT_SECONDS {

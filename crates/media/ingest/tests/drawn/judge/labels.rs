@@ -27,7 +27,12 @@ pub(super) fn counts(
         faults.add(Kind::Missing, format!("{protocol}: no picture"));
     }
     let defaults = listing.sounds.iter().filter(|one| one.is_default).count();
-    if defaults != listing.sounds.len().min(1) {
+    // DASH has all versions of the default sound.
+    let all = &title.record.audio;
+    let default = all.iter().find(|one| one.is_default).map(|one| &one.file);
+    let others = all.iter().filter(|one| default.is_some() && one.version_of.as_ref() == default);
+    let others = if protocol == "DASH" { others.count() } else { 0 };
+    if defaults != listing.sounds.len().min(1) + others {
         faults.add(Kind::Role, format!("{protocol}: {defaults} sounds are the default"));
     }
 }
