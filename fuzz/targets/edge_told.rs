@@ -7,7 +7,7 @@
 #![no_main]
 
 use disk::PresentBlocks;
-use edge::contract::{Described, EdgeAsk, EdgeTold, OBJECT_BYTES_MAX};
+use edge::contract::{Described, EdgeAsk, EdgeTold, OBJECT_BYTES_MAX, PassedResponse};
 use libfuzzer_sys::fuzz_target;
 
 /// Larger objects only have larger maps, so they are not tried.
@@ -25,7 +25,8 @@ fuzz_target!(|bytes: &[u8]| {
     let written = serde_json::to_vec(&told).expect("it is plain JSON");
     assert_eq!(serde_json::from_slice::<EdgeTold>(&written).expect("what was written"), told);
     match told {
-        EdgeTold::Object(described) | EdgeTold::Passed { described, .. } => check(&described),
+        EdgeTold::Object(described) => check(&described),
+        EdgeTold::Passed { response, .. } => check_response(&response),
         EdgeTold::There { first, end, .. } | EdgeTold::Failed { first, end, .. } => {
             let arrived = PresentBlocks::new(1 << 24);
             arrived.note_failed(first..end, 0);
@@ -48,4 +49,14 @@ fn check(described: &Described) {
         arrived.note(0..u64::MAX);
         assert!(arrived.is_whole());
     }
+}
+
+fn check_response(response: &PassedResponse) {
+    assert!(response.size.is_none_or(|size| size <= OBJECT_BYTES_MAX));
+    for (name, value) in &response.fields.0 {
+        assert!(!name.is_empty() && !name.contains([':', ' ', '\r', '\n']), "{name:?}");
+        assert!(!value.contains(['\r', '\n', '\0']), "{value:?}");
+        assert!(!name.eq_ignore_ascii_case("transfer-encoding"));
+    }
+    assert!(response.fields.all("content-length").count() <= 1);
 }

@@ -36,6 +36,31 @@ fn endless_responses_reach_their_viewers_and_end_at_the_origin_when_those_leave(
 }
 
 #[test]
+fn an_endless_response_without_a_place_is_refused_and_gives_its_slot_back() {
+    /// As many as may grow at the same time.
+    const PLACES: usize = 64;
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let config = "[edge]\nsilent_seconds = 1.0\n";
+    let server = launch(&origin, cache.path()).config(config).arguments("--tls off").start();
+    origin.behave(Manner::Drips("/camera", None, "no-store"));
+    let mut viewers = Vec::new();
+    for number in 0..PLACES {
+        let from = if number < PLACES / 2 { IpAddr::from([127, 0, 0, 1]) } else { OTHER };
+        let mut viewer = Plain::connect_from(from, server.address);
+        viewer.ask(&format!("/camera{number}"));
+        viewers.push(viewer);
+    }
+    for viewer in &mut viewers {
+        assert_eq!(viewer.head().0, 200);
+    }
+    let refused = Plain::connect(server.address).fetch("/camera");
+    assert_eq!(refused.status, 503, "{}", refused.head);
+    until("the origin to be left", || origin.left() == 1);
+    drop(viewers);
+    until("all to be left", || origin.left() == 1 + PLACES);
+}
+
+#[test]
 fn a_long_response_that_is_for_one_viewer_ends_at_the_origin_when_that_leaves() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");

@@ -396,9 +396,9 @@ impl Described {
             Err("an object of more than 16 TiB")
         } else if !is_strong_tag(&self.etag) {
             Err("an entity tag that is not strong")
-        } else if !values.all(|value| is_plain(value)) {
-            Err("a header line that is not plain text")
-        } else if !self.fields.0.iter().all(|(name, value)| is_name(name) && is_plain(value)) {
+        } else if !values.all(|value| is_plain(value))
+            || !self.fields.0.iter().all(|(name, value)| is_name(name) && is_plain(value))
+        {
             Err("a header line that is not plain text")
         } else if self.fields.has("content-length")
             || self.fields.0.iter().any(|(name, _)| is_of_connection(name))

@@ -16,7 +16,7 @@ use super::made::Made;
 use super::options::Options;
 use super::pictures::{Reading, Still, poster_of_film, poster_of_still};
 use super::{Attempt, Ingest, RunLimits, ffmpeg};
-use crate::confined::Fault;
+use crate::confined::{Bound, Fault};
 use crate::ffprobe::ProbeError;
 use crate::probe::probe_picture;
 use crate::source::Video;
@@ -101,6 +101,11 @@ impl Ingest<'_> {
                 }
                 Err(IngestError::Unusable { why, .. }) => {
                     made.left_out.push(format!("its cover ({}: {why})", cover.codec));
+                }
+                Err(IngestError::Passed { bound, .. })
+                    if !matches!(bound, Bound::OutputBytes(_)) =>
+                {
+                    made.left_out.push(format!("its cover ({}: it took {bound})", cover.codec));
                 }
                 Err(error) => return Err(error),
             }

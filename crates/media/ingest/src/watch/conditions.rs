@@ -5,10 +5,16 @@ use std::process::Command;
 
 use catalog::sha256;
 
+use crate::confined::Bounds;
 use crate::ingest::Options;
 
 /// A digest of the conditions of a watch with `options`.
 pub(super) fn of(options: &Options) -> String {
+    let mut options = options.clone();
+    if options.bounds.memory_bytes_max == Bounds::default().memory_bytes_max {
+        // It follows the machine's memory, of which another kernel has a little more or less.
+        options.bounds.memory_bytes_max = 0;
+    }
     // All options, also those that are added later. If a new version of this program shows them in another form, failures are tried once more.
     let options = format!("{options:?}");
     // The version and how it was built, such as with libzimg. Without ffmpeg, no film is tried.

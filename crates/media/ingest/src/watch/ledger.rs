@@ -126,6 +126,13 @@ impl Ledger {
         known.conditions.as_ref() == Some(&self.conditions)
     }
 
+    /// Why a film failed, if only the conditions have changed since.
+    pub(super) fn reason_under_others(&self, found: &Found) -> Option<String> {
+        let known = self.films.get(&found.file)?;
+        let is_final = known.stamp == found.stamp && !known.will_retry;
+        known.reason.clone().filter(|_| is_final && !self.is_current(known))
+    }
+
     /// Whether a film is a title, and has not changed since.
     pub(super) fn has_title(&self, found: &Found) -> bool {
         let known = self.films.get(&found.file);

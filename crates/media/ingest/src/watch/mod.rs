@@ -307,6 +307,12 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
         let mut options = self.watch.options.clone();
         options.subtitles.extend(found.subtitles.iter().cloned());
         let folder = folder_for(&title, &self.watch.library, self.watch.into.as_deref());
+        let reason = self.shared().ledger.reason_under_others(found);
+        let has_title = |library: &PathBuf| library.join(title.as_str()).exists();
+        if let Some(reason) = reason.filter(|_| folder.as_ref().is_ok_and(has_title)) {
+            // Someone has made the title by hand, maybe with options that this watch lacks.
+            return self.add(found, None, Some(reason), false);
+        }
         let ingested = folder.and_then(|library| {
             ingest(&found.path, &library, &title, &options, self.stop, progress(&title))
         });

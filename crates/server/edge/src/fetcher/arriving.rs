@@ -3,12 +3,15 @@
 //! They are not evicted meanwhile. When the viewer of a long one leaves, one response for each path goes on without a viewer, because the next one
 //! will want it. Further copies of it would hold slots and disk space, and be thrown away.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The most that arrive without a viewer: an eighth of the slots. Otherwise a client that hangs up, and has another query in each request, could take
 /// all of them.
 const ALONE_MAX: usize = 8;
+
+/// The most revalidations at the same time whose viewers have the stale response.
+const REFRESHED_MAX: usize = 32;
 
 /// All of them.
 #[derive(Clone, Default)]
@@ -16,8 +19,10 @@ pub(super) struct Arriving(Arc<Mutex<All>>);
 
 #[derive(Default)]
 struct All {
-    numbers: HashSet<u64>,
+    /// The responses' numbers, with their lengths.
+    bytes: HashMap<u64, u64>,
     alone: HashSet<String>,
+    refreshed: HashSet<String>,
 }
 
 /// A response that arrives, until this is dropped.
@@ -32,16 +37,31 @@ pub(super) struct Alone {
     all: Arriving,
 }
 
+/// The right to revalidate the response at a path without a viewer, until this is dropped.
+pub(super) struct Refreshed {
+    path: String,
+    all: Arriving,
+}
+
 impl Arriving {
-    /// The response with this number begins to arrive.
-    pub(super) fn begin(&self, number: u64) -> ArrivingResponse {
-        self.lock().numbers.insert(number);
-        ArrivingResponse { number, all: self.clone() }
+    /// A response of `bytes` begins to arrive, unless all of them would be more than `bytes_max`: none of them can be evicted.
+    pub(super) fn begin(
+        &self,
+        number: u64,
+        bytes: u64,
+        bytes_max: u64,
+    ) -> Option<ArrivingResponse> {
+        let mut all = self.lock();
+        if all.bytes.values().fold(bytes, |sum, one| sum.saturating_add(*one)) > bytes_max {
+            return None;
+        }
+        all.bytes.insert(number, bytes);
+        Some(ArrivingResponse { number, all: self.clone() })
     }
 
     /// Whether the response with this number is arriving.
     pub(super) fn has(&self, number: u64) -> bool {
-        self.lock().numbers.contains(&number)
+        self.lock().bytes.contains_key(&number)
     }
 
     /// The right to go on without a viewer for a response at `path`, unless another one has it, or too many have.
@@ -53,6 +73,15 @@ impl Arriving {
         Some(Alone { path: path.to_owned(), all: self.clone() })
     }
 
+    /// The right to revalidate the response at `path` without a viewer, unless that is done already, or too many are.
+    pub(super) fn refresh(&self, path: &str) -> Option<Refreshed> {
+        let mut all = self.lock();
+        if all.refreshed.len() >= REFRESHED_MAX || !all.refreshed.insert(path.to_owned()) {
+            return None;
+        }
+        Some(Refreshed { path: path.to_owned(), all: self.clone() })
+    }
+
     fn lock(&self) -> MutexGuard<'_, All> {
         self.0.lock().expect("no holder of this lock can panic")
     }
@@ -60,7 +89,13 @@ impl Arriving {
 
 impl Drop for ArrivingResponse {
     fn drop(&mut self) {
-        self.all.lock().numbers.remove(&self.number);
+        self.all.lock().bytes.remove(&self.number);
+    }
+}
+
+impl Drop for Refreshed {
+    fn drop(&mut self) {
+        self.all.lock().refreshed.remove(&self.path);
     }
 }
 
@@ -84,9 +119,15 @@ mod tests {
         assert_eq!(others.len(), ALONE_MAX - 1);
         drop((first, others));
         assert!(arriving.go_on_alone("/film").is_some());
-        let response = arriving.begin(7);
-        assert!(arriving.has(7) && !arriving.has(8));
+        let response = arriving.begin(7, 60, 100);
+        assert!(response.is_some() && arriving.has(7) && !arriving.has(8));
+        assert!(arriving.begin(8, 41, 100).is_none(), "they could not be evicted");
+        assert!(arriving.begin(8, 40, 100).is_some());
         drop(response);
-        assert!(!arriving.has(7));
+        assert!(!arriving.has(7) && arriving.begin(8, 100, 100).is_some());
+        let refreshed = arriving.refresh("/page");
+        assert!(arriving.refresh("/page").is_none() && arriving.go_on_alone("/page").is_some());
+        drop(refreshed);
+        assert!(arriving.refresh("/page").is_some());
     }
 }

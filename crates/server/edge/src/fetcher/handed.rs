@@ -56,7 +56,9 @@ impl<T> Handed<T> {
     /// Removes those that have waited for too long.
     fn expire(&self, now: Instant) -> Vec<T> {
         let mut handed = self.lock();
-        handed.extract_if(|_, one| one.until <= now).map(|(_, one)| one.response).collect()
+        let late = handed.iter().filter(|(_, one)| one.until <= now).map(|(asker, _)| *asker);
+        let late: Vec<u64> = late.collect();
+        late.iter().filter_map(|asker| handed.remove(asker)).map(|one| one.response).collect()
     }
 
     /// The response for `asker`, once.

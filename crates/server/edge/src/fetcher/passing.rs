@@ -199,7 +199,7 @@ impl Helper {
     ) {
         let Ok(fetch) = self.under_way.begin(path) else { return };
         // It may take longer than others wait for it.
-        let Some(alone) = self.arriving.go_on_alone(path) else { return };
+        let Some(refreshed) = self.arriving.refresh(path) else { return };
         let (helper, path) = (Arc::clone(self), path.to_owned());
         let request = ForwardedRequest { method: "GET".into(), ..request.clone() };
         tokio::spawn(async move {
@@ -211,7 +211,7 @@ impl Helper {
                     None => helper.give_up(ready),
                 }
             }
-            drop(alone);
+            drop(refreshed);
         });
     }
 
@@ -503,7 +503,10 @@ fn range_of(request: &ForwardedRequest) -> Fields {
     }
     for name in ["Range", "If-Range"] {
         if let Some(value) = viewers.first(name) {
-            let closed = if name == "Range" { closed_range(value) } else { None };
+            // Browsers request the rest when they need it. Other clients take a part for all of it.
+            let is_element =
+                ["video", "audio"].map(Some).contains(&viewers.first("sec-fetch-dest"));
+            let closed = if name == "Range" && is_element { closed_range(value) } else { None };
             range.push(name, closed.unwrap_or_else(|| value.to_owned()));
         }
     }

@@ -352,7 +352,9 @@ fn a_range_without_an_end_is_asked_for_in_pieces() {
         let request = ForwardedRequest { fields: Fields::of(fields), ..ForwardedRequest::get() };
         range_of(&request).first("range").map(str::to_owned)
     };
-    let personal = |range_of_viewer| range(&[("Authorization", "a"), ("Range", range_of_viewer)]);
+    let personal = |range_of_viewer| {
+        range(&[("Authorization", "a"), ("Sec-Fetch-Dest", "video"), ("Range", range_of_viewer)])
+    };
     for (asked, sent) in [
         ("bytes=0-", "bytes=0-8388607"),
         ("bytes=100-", "bytes=100-8388707"),
@@ -364,5 +366,7 @@ fn a_range_without_an_end_is_asked_for_in_pieces() {
     ] {
         assert_eq!(personal(asked).as_deref(), Some(sent), "{asked}");
     }
+    let download = range(&[("Authorization", "a"), ("Range", "bytes=0-")]);
+    assert_eq!(download.as_deref(), Some("bytes=0-"), "it would take the part for all of it");
     assert_eq!(range(&[("Range", "bytes=0-")]), None, "others can share the whole response");
 }

@@ -36,6 +36,9 @@ const WHOLE_WITHIN: Duration = Duration::from_secs(1);
 /// end, and must not block others.
 pub(super) const GROWING_MAX: usize = 64;
 
+/// The most bytes of a response without a length if no more of them may grow. Pages are shorter.
+const WITHOUT_PLACE_BYTES_MAX: u64 = 16 * BLOCK_BYTES;
+
 /// How long growth waits to be announced together with more of it, and how much it is at most.
 const ANNOUNCED_AFTER: Duration = Duration::from_millis(10);
 const ANNOUNCED_BYTES: u64 = 256 << 10;
@@ -301,8 +304,10 @@ impl Helper {
                 let (file, rest) = (Some(read), Some(rest));
                 return Ok(Ready { response, file, rest, _reservation: None });
             }
-            // All places are taken. It keeps its slot, and arrives whole first.
-            let whole = self.receive_body(&mut rest, None, |_| {});
+            // All places are taken. It keeps its slot, and arrives whole first, unless it seems to have no end.
+            let until = Some(Instant::now() + self.silent_max);
+            let whole = Pause { until, at_bytes: WITHOUT_PLACE_BYTES_MAX };
+            let whole = self.receive_body(&mut rest, Some(whole), |_| {});
             arrived = unless_left(viewer, None, whole).await;
         }
         let size = rest.done;
@@ -313,6 +318,13 @@ impl Helper {
                 let response = PassedResponse { size: Some(size), ..response };
                 let file = (size > 0).then_some(read);
                 return Ok(Ready { response, file, rest: None, _reservation: reservation });
+            }
+            Ok(Arrived::Partly) => {
+                let said = format!(
+                    "{}: {GROWING_MAX} responses without a Content-Length are open already, such as event streams",
+                    rest.path
+                );
+                (Trouble::Full, said)
             }
             Ok(_) => {
                 let said = format!("{}: the origin's lengths contradict each other", rest.path);
@@ -367,8 +379,8 @@ impl Helper {
 
     /// Makes room for a response that is to be stored, if there is any.
     fn begin_response(&self, path: &str, number: u64, bytes: u64) -> Option<ArrivingResponse> {
+        let arriving = self.arriving.begin(number, bytes, self.space().bytes_max() / 2)?;
         block_in_place(|| self.make_room(path, None, bytes + OBJECT_BYTES)).ok()?;
-        let arriving = self.arriving.begin(number);
         self.space().begin(number, path, OBJECT_BYTES, std::time::Instant::now());
         Some(arriving)
     }

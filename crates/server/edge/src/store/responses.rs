@@ -187,8 +187,9 @@ impl Responses {
 
     fn insert(&mut self, new: StoredResponse, request: &Fields) -> Vec<u64> {
         let variants = self.by_path.or_default(&new.path);
-        let mut gone: Vec<_> =
-            variants.extract_if(.., |one| one.selecting.matches(request)).collect();
+        let (mut gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(variants).into_iter().partition(|one| one.selecting.matches(request));
+        *variants = kept;
         if variants.len() >= VARIANTS_MAX {
             gone.push(variants.remove(0));
         }

@@ -21,6 +21,7 @@ mod purging;
 mod response_space;
 mod spellings;
 mod start;
+mod stored_space;
 mod table;
 
 pub(crate) use cached::Cached;

@@ -8,6 +8,7 @@ use super::arriving::Arriving;
 use super::cached::{Growth, Live};
 use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
 use super::response_space::{ResponseSpace, Taken};
+use super::stored_space::StoredSpace;
 use disk::PresentBlocks;
 use edge::contract::{EdgeAsk, ForwardedRequest, PassedResponse, Trouble};
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ pub(super) struct Passing {
     asked: Mutex<Asked>,
     /// Space on the cache's disk for responses that are not stored.
     space: Arc<ResponseSpace>,
+    stored: StoredSpace,
     arriving: Arriving,
     asks: Sender<EdgeAsk>,
 }
@@ -60,7 +62,7 @@ pub(crate) struct ForOne {
 /// helper is told.
 pub(super) struct Receiving {
     pub(super) live: Arc<Live>,
-    _taken: Option<Taken>,
+    _taken: Option<Arc<Taken>>,
     ticket: u64,
     asks: Sender<EdgeAsk>,
 }
@@ -113,7 +115,9 @@ impl Passing {
     pub(super) fn new(bytes_max: u64, asks: Sender<EdgeAsk>) -> Self {
         let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
         let space = ResponseSpace::new(bytes_max);
-        Self { asked: Mutex::new(asked), space, arriving: Arriving::default(), asks }
+        // Half of the cache, if that is not small.
+        let stored = StoredSpace::new(bytes_max.saturating_mul(4));
+        Self { asked: Mutex::new(asked), space, stored, arriving: Arriving::default(), asks }
     }
 
     /// Queues a question of a viewer of `client`. It is sent once [`Self::next`] returns it.
@@ -191,25 +195,28 @@ impl Passing {
         (client, path, ticket): (IpAddr, String, u64),
         response: &PassedResponse,
         file: Option<OwnedFd>,
-    ) -> Result<Option<(Arc<Live>, Option<Taken>)>, NoRoom> {
+    ) -> Result<Option<(Arc<Live>, Option<Arc<Taken>>)>, NoRoom> {
         let (size, number) = (response.size.unwrap_or(0), response.object);
         if size == 0 && !response.is_growing() {
             return Ok(None);
         }
-        // A stored response is part of the cache. The bound comes first: a long response's blocks take memory.
-        let bytes = if response.is_stored { 0 } else { size };
-        let taken = self.space.take(client, bytes).ok_or(NoRoom)?;
-        // Out of descriptors if there is none: the kernel has dropped it.
-        let file = file.ok_or(NoRoom)?;
         let (live, taken) = if response.is_growing() {
+            let taken = self.space.take(client, 0).ok_or(NoRoom)?;
             let growth = Growth::new(path, taken, ticket, self.asks.clone());
-            (Live::growing(number, file, growth), None)
+            // Out of descriptors if there is no file: the kernel has dropped it.
+            (Live::growing(number, file.ok_or(NoRoom)?, growth), None)
         } else {
+            // The bound comes first: a long response's blocks take memory.
+            let taken = match response.is_stored {
+                true => self.stored.take(number, client, size),
+                false => self.space.take(client, size).map(Arc::new),
+            };
+            let taken = taken.ok_or(NoRoom)?;
             let arrived = PresentBlocks::new(size);
             if response.is_complete {
                 arrived.note(0..u64::MAX);
             }
-            (Live::new(number, file, arrived), Some(taken))
+            (Live::new(number, file.ok_or(NoRoom)?, arrived), Some(taken))
         };
         let live = Arc::new(live);
         if live.is_arriving() && !self.arriving.add(client, &live) {

@@ -133,7 +133,8 @@ fn note_of_file(
     sent: Result<(), End>,
 ) {
     let Some(library) = worker.libraries.of(request) else { return };
-    let path = file.spelling().or_else(|| path_of(worker, request));
+    let asked = path_of(worker, request);
+    let path = file.spelling().map(|spelling| without_form(spelling, asked)).or(asked);
     if let (Some(path), Some((bytes, is_start))) = (path, views) {
         let path = library.named(path);
         worker.reports.audience.count_title(&path, bytes, is_start);
@@ -143,6 +144,15 @@ fn note_of_file(
         let path = path.filter(|_| worker.libraries.edge.is_none());
         library.note_failure(Some(file.folder()), path);
     }
+}
+
+/// The spelling of the file that a viewer `asked` for, if a compressed form of it was sent.
+fn without_form<'p>(spelling: &'p [u8], asked: Option<&[u8]>) -> &'p [u8] {
+    let forms = [catalog::BROTLI, catalog::GZIP].map(str::as_bytes);
+    let form = forms
+        .iter()
+        .find(|form| spelling.ends_with(form) && asked.is_some_and(|asked| !asked.ends_with(form)));
+    form.and_then(|form| spelling.strip_suffix(*form)).unwrap_or(spelling)
 }
 
 /// Tells the operator of a response that could not be completed.

@@ -36,7 +36,8 @@ async fn answer_spelled(asked: Asked<'_>) -> Answer {
         drop(asked.growing.take());
         let other = edged::prepare(Asked { spelling: Some(&spelling), ..asked }).await;
         let status = other.0.status;
-        if is_found(status) {
+        // A moment's failure says nothing about spellings.
+        if is_found(status) && missing == Missing::NotFound {
             edge.note_spelling(path_bytes, &spelling);
         }
         if is_found(status) || missing == Missing::NotFound && status != 404 {
@@ -63,7 +64,7 @@ impl Missing {
     fn of(status: u16) -> Option<Self> {
         match status {
             404 => Some(Self::NotFound),
-            500.. => Some(Self::Unknown),
+            502 => Some(Self::Unknown),
             _ => None,
         }
     }
