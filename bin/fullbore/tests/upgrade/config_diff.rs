@@ -41,7 +41,7 @@ fn what_an_upgrade_would_change_is_told_and_after_it_nothing_is() {
 fn what_cannot_be_compared_is_said() {
     let stage = Stage::new("--tls off");
     let (code, shown, said) = diff(&stage, &[], "");
-    assert!(code == 2 && shown.is_empty() && said.contains("no server can be asked"), "{said}");
+    assert!(code == 2 && shown.is_empty() && said.contains("no server answers at"), "{said}");
     let _server = stage.launch().start();
     stage.configure("no_such_key = 1");
     let (code, _, said) = diff(&stage, &[], "");

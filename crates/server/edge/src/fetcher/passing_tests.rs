@@ -12,6 +12,9 @@ use crate::origin::OriginAddress;
 use std::collections::HashMap;
 use std::time::Duration;
 
+/// Names and values of header fields.
+type Lines<'a> = &'a [(&'a str, &'a str)];
+
 /// The pairs: each draws a request, and another one for the same path.
 const PAIRS: usize = 100_000;
 
@@ -297,7 +300,7 @@ fn a_response_to_head_confirms_only_a_version_that_it_names() {
         StoredResponse { size: 10, ..new }
     };
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
-    let table: &[(&[(&str, &str)], &[(&str, &str)], Option<bool>)] = &[
+    let table: &[(Lines, Lines, Option<bool>)] = &[
         (&[], &[], None),
         (&[], &[("Content-Length", "10")], None),
         (&[], &[("Content-Length", "11")], Some(false)),

@@ -3,6 +3,9 @@
 use super::*;
 use std::time::Duration;
 
+/// Names and values of header fields.
+type Lines<'a> = &'a [(&'a str, &'a str)];
+
 const NOW: u64 = 784_111_780;
 const DATE: (&str, &str) = ("Date", "Sun, 06 Nov 1994 08:49:40 GMT");
 const LATER: &str = "Sun, 06 Nov 1994 08:50:40 GMT";
@@ -14,7 +17,7 @@ fn seconds(seconds: u64) -> Duration {
 
 #[test]
 fn how_long_a_response_is_fresh() {
-    let table: &[(&str, u16, &[(&str, &str)], u64)] = &[
+    let table: &[(&str, u16, Lines, u64)] = &[
         ("4.2.1", 200, &[("Cache-Control", "max-age=5")], 5),
         ("4.2.1", 200, &[("Cache-Control", "max-age=5, s-maxage=9")], 9),
         ("4.2.1", 200, &[("Cache-Control", "MAX-AGE=\"5\"")], 5),
@@ -51,7 +54,7 @@ fn how_long_a_response_is_fresh() {
 #[test]
 fn how_long_what_a_live_stream_is_made_of_is_fresh() {
     let changed = ("Last-Modified", "Sun, 06 Nov 1994 08:49:38 GMT");
-    let table: &[(&str, u16, &[(&str, &str)], u64)] = &[
+    let table: &[(&str, u16, Lines, u64)] = &[
         ("/a.m3u8", 200, &[], 1000),
         ("/a.m3u8", 200, &[changed, DATE], 1000),
         ("/a.m3u8", 200, &[("Last-Modified", DAY_BEFORE), DATE], 1000),
@@ -102,7 +105,7 @@ fn how_long_a_stale_response_is_used() {
 fn what_may_be_stored() {
     let signed = &[("Authorization", "Basic eA==")][..];
     let with_cookie = &[("Cookie", "a=b")][..];
-    let table: &[(&str, &[(&str, &str)], u16, &[(&str, &str)], bool)] = &[
+    let table: &[(&str, Lines, u16, Lines, bool)] = &[
         ("3", &[], 200, &[], true),
         ("3", &[], 200, &[("Cache-Control", "no-store")], false),
         ("3", &[], 200, &[("Cache-Control", "private, max-age=5")], false),
@@ -237,7 +240,7 @@ fn what_confirms_a_stored_response_makes_nothing_of_one_viewer_everyones() {
     let fresh = ("Cache-Control", "max-age=5");
     let long = "x".repeat(500);
     // The stored response has Vary: Foo, and A: 1. These are the answer's lines, and those that are stored then, but for Vary.
-    let table: &[(&str, &[(&str, &str)], &[(&str, &str)], Option<&[(&str, &str)]>)] = &[
+    let table: &[(&str, Lines, Lines, Option<Lines>)] = &[
         ("3.2", plain, &[("A", "2")], Some(&[fresh, ("A", "2")])),
         ("7.3", plain, &[("Set-Cookie", "id=1")], Some(&[fresh, ("A", "1")])),
         ("7.3", plain, &[("set-cookie", "id=1")], Some(&[fresh, ("A", "1")])),

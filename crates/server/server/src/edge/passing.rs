@@ -58,6 +58,9 @@ pub(crate) struct ForOne {
     pub(super) body: Option<Receiving>,
 }
 
+/// The file of a response, and its space unless it grows.
+type Body = (Arc<Live>, Option<Arc<Taken>>);
+
 /// A viewer's hold on the body of its response: the file, its space, and the news about it. If this is dropped before all of it has arrived, the
 /// helper is told.
 pub(super) struct Receiving {
@@ -195,7 +198,7 @@ impl Passing {
         (client, path, ticket): (IpAddr, String, u64),
         response: &PassedResponse,
         file: Option<OwnedFd>,
-    ) -> Result<Option<(Arc<Live>, Option<Arc<Taken>>)>, NoRoom> {
+    ) -> Result<Option<Body>, NoRoom> {
         let (size, number) = (response.size.unwrap_or(0), response.object);
         if size == 0 && !response.is_growing() {
             return Ok(None);
