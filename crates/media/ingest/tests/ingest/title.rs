@@ -180,5 +180,8 @@ fn names_that_need_care_in_urls_and_shells_are_titles_like_any() {
     let copy = Options { copy: true, ..options() };
     let made = library.ingest(&odd, "-i %d \"50%\" 'é' a:b?", &copy).expect("a title");
     judge(&made.folder, &made.record);
-    assert_eq!(names(&made.folder).len(), 4);
+    let forms = [catalog::BROTLI, catalog::GZIP];
+    let mut names = names(&made.folder);
+    names.retain(|name| !forms.iter().any(|form| name.ends_with(form)));
+    assert_eq!(names.len(), 4, "{names:?}");
 }
