@@ -156,11 +156,14 @@ fn a_range_for_a_viewer_whom_the_origin_knows_costs_the_origin_that_range() {
         let refused = viewer.fetch_with("/film", &beyond);
         assert_eq!(refused.status, 416, "{}", refused.head);
         assert!(refused.head.contains("Content-Range: bytes */8388608\r\n"), "{}", refused.head);
-        let open = viewer.fetch_with("/long", &format!("{personal}Range: bytes=5-\r\n"));
+        let lines = format!("{personal}Sec-Fetch-Dest: video\r\nRange: bytes=5-\r\n");
+        let open = viewer.fetch_with("/long", &lines);
         assert!(open.status == 206 && open.body == long[5..5 + 8 * MIB], "{}", open.head);
         assert!(open.head.contains("Content-Range: bytes 5-8388612/20971520\r\n"), "{}", open.head);
         let seen = origin.seen().pop().unwrap();
         assert_eq!(seen.range, Some((5, 8_388_612)), "it would have sent the rest: {}", seen.head);
+        let download = viewer.fetch_with("/long", &format!("{personal}Range: bytes=5-\r\n"));
+        assert!(download.status == 206 && download.body == long[5..], "{}", download.head);
         // A condition is about all of it, and is evaluated here.
         let condition = format!("{personal}Range: bytes=0-9\r\nIf-None-Match: \"v1\"\r\n");
         assert_eq!(viewer.fetch_with("/film", &condition).status, 304);
