@@ -158,8 +158,8 @@ impl KeyRing {
         if now_unix_seconds < expires_unix_seconds { Ok(()) } else { Err(TokenFault::Expired) }
     }
 
-    /// As [`check_again`](Self::check_again), for a path with two spellings, of which either may have been signed. If `verified` remembers one of them as
-    /// good, nothing is verified.
+    /// As [`check_again`](Self::check_again), for a path with two spellings, of which either may have been signed. If `verified` remembers one of
+    /// them as good, nothing is verified.
     ///
     /// # Errors
     /// As [`check`](Self::check).

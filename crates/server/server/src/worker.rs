@@ -33,6 +33,7 @@ use delivery::{
     Resources, TotalRate, ViewerTimeouts,
 };
 use disk::{File, Heat, Inode, LocalHotSet, Populator, Reader};
+use fullbore_http::Context;
 use live_figures::audience::Audience;
 use machine::{Headroom, MemoryPressure};
 use net::{Admission, LimitReached, Permit, Prefixes, Socket};
@@ -236,16 +237,12 @@ impl Worker {
     }
 
     /// Calls `f` with the context of a response.
-    pub fn with_context<R>(&self, f: impl FnOnce(&fullbore_http::Context<'_>) -> R) -> R {
+    pub fn with_context<R>(&self, f: impl FnOnce(&Context<'_>) -> R) -> R {
         self.answering.with_context(self.drain.has_begun(), f)
     }
 
     /// As [`Self::with_context`], for a response at `path` that is no file of a library.
-    pub(crate) fn with_path_context<R>(
-        &self,
-        path: &[u8],
-        f: impl FnOnce(&fullbore_http::Context<'_>) -> R,
-    ) -> R {
+    pub(crate) fn with_path_context<R>(&self, path: &[u8], f: impl FnOnce(&Context<'_>) -> R) -> R {
         self.answering.with_path_context(path, self.drain.has_begun(), f)
     }
 
@@ -254,7 +251,7 @@ impl Worker {
         &self,
         file: &File,
         path: &[u8],
-        f: impl FnOnce(&fullbore_http::Context<'_>) -> R,
+        f: impl FnOnce(&Context<'_>) -> R,
     ) -> R {
         self.answering.with_file_context((file, path), self.drain.has_begun(), f)
     }

@@ -1,4 +1,4 @@
-//! The jobs for a sound: a version that everything plays, and surround or the source's own stream next to it.
+//! The jobs for a sound: a version that everything plays, and surround, or the stream of the source, next to it.
 //!
 //! Every sound has a basic version: AAC or Opus, in stereo unless the options keep more in it. By default a sound with more than two channels gets
 //! a second one in surround, as Apple's authoring specification has it: AC-3 and E-AC-3 are copied, because televisions, Apple's devices and some

@@ -569,7 +569,7 @@ fn head_of(answer: &Response) -> (u16, Fields) {
     let status = answer.status();
     let is_whole = crate::policy::content_range(answer.headers())
         .is_some_and(|(start, end, size)| start == 0 && end == size);
-    // Whoever asked for it: a question about an object, or a viewer whose range is evaluated again here.
+    // A question about an object asked for it, or a viewer whose range is evaluated again here.
     if status == StatusCode::PARTIAL_CONTENT && is_whole {
         fields.remove(|name| name.eq_ignore_ascii_case("content-range"));
         return (200, fields);

@@ -14,8 +14,8 @@ const AGE_MAX: Duration = Duration::from_secs(u32::MAX as u64);
 /// The most that is estimated.
 const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// How long a stale response is served while the origin doesn't answer, unless the origin says. An error has no such time: it may be over, and players
-/// give up on a 404 but repeat a request that gets a 502.
+/// How long a stale response is served while the origin doesn't answer, unless the origin says. An error has no such time: it may be over, and
+/// players give up on a 404 but repeat a request that gets a 502.
 const STALE_UNSAID: Duration = Duration::from_secs(24 * 3600);
 
 /// For how long a response may be used.

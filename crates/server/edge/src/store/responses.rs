@@ -159,7 +159,8 @@ impl Responses {
     }
 
     /// Adds a response to `request`, which was sent in the epoch `asked`, in place of those that the request would have selected. Returns the
-    /// numbers of those whose files are to be removed: the displaced ones, or its own if that epoch has ended, or if a newer response has overtaken it.
+    /// numbers of those whose files are to be removed: the displaced ones, or its own if that epoch has ended, or if a newer response has overtaken
+    /// it.
     pub(crate) fn put(&mut self, new: StoredResponse, request: &Fields, asked: Epoch) -> Vec<u64> {
         let new = StoredResponse { asked_at: asked.asked_at, ..new };
         let stored = self.find(&new.path, request);

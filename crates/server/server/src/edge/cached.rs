@@ -35,14 +35,14 @@ pub(super) struct Growth {
     taken: Mutex<Taken>,
     /// For the operator.
     path: String,
-    /// The helper is told by this that its viewer needs no more.
+    /// Names its viewer to the helper, once that needs no more.
     ticket: u64,
     asks: Sender<EdgeAsk>,
 }
 
 impl Growth {
-    /// Nothing so far of the response at `path`. It takes its space from `taken`. The helper is told through `asks` if there is no more, in the name
-    /// of the viewer's `ticket`.
+    /// Nothing so far of the response at `path`. It takes its space from `taken`. If there is no more, a message in `asks` tells the helper that the
+    /// viewer with this `ticket` needs no more.
     pub(super) fn new(path: String, taken: Taken, ticket: u64, asks: Sender<EdgeAsk>) -> Self {
         let (bytes, is_whole, is_too_long) = Default::default();
         Self { bytes, is_whole, is_too_long, taken: Mutex::new(taken), path, ticket, asks }

@@ -1,7 +1,7 @@
 //! Responses that are no objects, on their way to the one viewer who requested each.
 //!
 //! A session draws a [`Ticket`], and the helper's answer is for that ticket alone. The helper decides which viewers may share a stored
-//! response. If the session ends first, its ticket does, too, and the helper is told: nothing more of the response is needed.
+//! response. If the session ends first, its ticket does, too, and the helper learns that nothing more of the response is needed.
 
 use super::NoAnswer;
 use super::arriving::Arriving;
@@ -61,8 +61,8 @@ pub(crate) struct ForOne {
 /// The file of a response, and its space unless it grows.
 type Body = (Arc<Live>, Option<Arc<Taken>>);
 
-/// A viewer's hold on the body of its response: the file, its space, and the news about it. If this is dropped before all of it has arrived, the
-/// helper is told.
+/// A viewer's hold on the body of its response: the file, its space, and the news about it. A message tells the
+/// helper if this is dropped before all of it has arrived.
 pub(super) struct Receiving {
     pub(super) live: Arc<Live>,
     _taken: Option<Arc<Taken>>,
@@ -114,7 +114,7 @@ impl Drop for Ticket<'_> {
 }
 
 impl Passing {
-    /// With this much space for responses that viewers have not received yet. The helper is told through `asks` which viewers have left.
+    /// With this much space for responses that viewers have not received yet. Messages in `asks` tell the helper which viewers have left.
     pub(super) fn new(bytes_max: u64, asks: Sender<EdgeAsk>) -> Self {
         let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
         let space = ResponseSpace::new(bytes_max);
@@ -338,7 +338,7 @@ mod tests {
         drop(waiting);
         assert_eq!(left(), vec![EdgeAsk::Left { ticket }], "the helper works on it");
         passing.refuse(ticket, Trouble::Unreachable);
-        // It is told once for each, and not if there is nothing to stop.
+        // There is one message for each, and none if there is nothing to stop.
         let sizes = [Some(5 << 20), None];
         for (size, is_whole) in sizes.into_iter().flat_map(|size| [(size, false), (size, true)]) {
             let reading = begin();

@@ -1,7 +1,7 @@
 //! Space on the cache's disk that stored responses take once they are evicted while viewers still read them.
 //!
-//! An open file keeps its space although it has no name any more, and the helper counts it no longer. So a long response counts from the beginning, once
-//! for all of its viewers, in a space of its own.
+//! An open file keeps its space although it has no name any more, and the helper counts it no longer. So a long response counts from the beginning,
+//! once for all of its viewers, in a space of its own.
 
 use super::response_space::{ResponseSpace, Taken};
 use edge::contract::BLOCK_BYTES;
@@ -21,8 +21,8 @@ impl StoredSpace {
         Self { space: ResponseSpace::new(bytes_max), held: Mutex::default() }
     }
 
-    /// Space for the response with this `number`, for a viewer of `client`; none if it has no room. Short ones take none: there are many, and they are
-    /// sent soon.
+    /// Space for the response with this `number`, for a viewer of `client`; none if it has no room. Short ones take none: there are many, and they
+    /// are sent soon.
     pub(super) fn take(&self, number: u64, client: IpAddr, bytes: u64) -> Option<Arc<Taken>> {
         let bytes = if bytes <= BLOCK_BYTES { 0 } else { bytes };
         let mut held = self.held.lock().expect("no holder of this lock can panic");
