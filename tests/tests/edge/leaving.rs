@@ -55,9 +55,9 @@ fn an_endless_response_without_a_place_is_refused_and_gives_its_slot_back() {
     }
     let refused = Plain::connect(server.address).fetch("/camera");
     assert_eq!(refused.status, 503, "{}", refused.head);
-    until("the origin to be left", || origin.left() == 1);
+    until("the origin to be left", || origin.left() > 0);
     drop(viewers);
-    until("all to be left", || origin.left() == 1 + PLACES);
+    until("all to be left", || origin.left() == origin.count("/camera"));
 }
 
 #[test]
@@ -80,22 +80,19 @@ fn one_copy_of_a_stored_response_goes_on_when_its_viewers_have_left() {
     const VIEWERS: usize = 20;
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");
-    origin.behave(Manner::Drips("/film", Some(12 * MIB), "max-age=3600"));
-    let viewers: Vec<_> = (0..VIEWERS)
-        .map(|_| {
-            let mut viewer = Plain::connect(server.address);
-            viewer.ask("/film");
-            assert_eq!(viewer.head().0, 200);
-            viewer
-        })
-        .collect();
+    origin.behave(Manner::Drips("/film", Some(24 * MIB), "max-age=3600"));
+    let mut viewers: Vec<_> = (0..VIEWERS).map(|_| Plain::connect(server.address)).collect();
+    viewers.iter_mut().for_each(|viewer| viewer.ask("/film"));
+    for viewer in &mut viewers {
+        assert_eq!(viewer.head().0, 200);
+    }
     let asked = origin.count("/film");
     assert!(asked > 1, "they come while it arrives");
     drop(viewers);
     until("it to be stored", || {
         let cached =
             Plain::connect(server.address).fetch_with("/film", "Cache-Control: only-if-cached\r\n");
-        cached.status == 200 && cached.body.len() == 12 * MIB
+        cached.status == 200 && cached.body.len() == 24 * MIB
     });
     until("the others to be left", || origin.left() == asked - 1);
     assert_eq!(origin.count("/film"), asked);

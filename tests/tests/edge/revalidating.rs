@@ -63,7 +63,7 @@ fn who_shares_the_question_of_a_refused_viewer_asks_again() {
     let mut others: Vec<_> = (0..5).map(|_| Plain::connect(server.address)).collect();
     others.iter_mut().for_each(|viewer| viewer.ask("/film"));
     // The worker has their requests once it has answered a later one.
-    assert_eq!(Plain::connect(server.address).fetch("/healthz").status, 200);
+    assert_eq!(Plain::connect(server.address).fetch("/nothing").status, 404);
     origin.behave(Manner::Refuses("user-agent: sqlmap"));
     assert_eq!(refused.answer().status, 403);
     for mut viewer in others {

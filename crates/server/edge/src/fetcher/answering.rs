@@ -385,13 +385,15 @@ impl Helper {
     }
 }
 
-/// For how long an answer that is no object counts for other viewers of its path. What is not stored may be an object a moment later. A refusal, a
-/// redirect or an error may be about the request of the viewer who asked, or about where that viewer is.
+/// For how long an answer that is no object counts for other viewers of its path. What is not stored may be an object a moment later. A refusal or a
+/// redirect may be about the request of the viewer who asked, or about where that viewer is. An error is the origin's: it is not asked three times for
+/// each viewer.
 fn other_for(status: StatusCode) -> Duration {
     match status {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
             NO_OBJECT_YET
         }
+        _ if status.is_server_error() => NO_OBJECT_YET,
         _ => Duration::ZERO,
     }
 }
@@ -452,11 +454,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_pages_and_missing_files_count_for_other_viewers_of_a_path() {
-        for status in [200, 206, 404, 410] {
+    fn only_pages_missing_files_and_errors_count_for_other_viewers_of_a_path() {
+        for status in [200, 206, 404, 410, 500, 503] {
             assert!(!other_for(StatusCode::from_u16(status).unwrap()).is_zero(), "{status}");
         }
-        for status in [301, 302, 307, 400, 401, 403, 418, 429, 500, 503] {
+        for status in [301, 302, 307, 400, 401, 403, 418, 429] {
             assert!(other_for(StatusCode::from_u16(status).unwrap()).is_zero(), "{status}");
         }
     }
