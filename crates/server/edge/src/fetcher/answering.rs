@@ -386,8 +386,8 @@ impl Helper {
 }
 
 /// For how long an answer that is no object counts for other viewers of its path. What is not stored may be an object a moment later. A refusal or a
-/// redirect may be about the request of the viewer who asked, or about where that viewer is. An error is the origin's: it is not asked three times for
-/// each viewer.
+/// redirect may be about the request of the viewer who asked, or about where that viewer is. An error is the origin's: it is not asked three times
+/// for each viewer.
 fn other_for(status: StatusCode) -> Duration {
     match status {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::NOT_FOUND | StatusCode::GONE => {
