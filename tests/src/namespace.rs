@@ -137,7 +137,9 @@ impl Namespace {
     /// # Panics
     /// If that fails.
     pub fn address(&self, name: &str, address: &str) {
-        self.ip(&format!("address add {address} dev {name}"));
+        // Without that flag, an IPv6 address can't be bound until the kernel has noticed that the link is up, even if no duplicates are looked for.
+        let usable = if address.contains(':') { " nodad" } else { "" };
+        self.ip(&format!("address add {address} dev {name}{usable}"));
     }
 
     /// The kernel's counter `name` of TCP in this namespace, as in `/proc/net/snmp`.

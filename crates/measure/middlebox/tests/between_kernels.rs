@@ -1,6 +1,6 @@
 //! The program between two Linux stacks, each in its own namespace, with a third for the middlebox.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -152,8 +152,14 @@ fn connections_have_delays_of_their_own() {
         }
         let mut buffer = [0; 8];
         let mut arrive = || {
-            answering.recv_from(&mut buffer).expect("it arrives");
-            buffer[0]
+            loop {
+                // With a time limit, a receive that a signal interrupts does not go on by itself (signal(7)).
+                match answering.recv_from(&mut buffer) {
+                    Ok(_) => return buffer[0],
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) => panic!("it arrives: {error}"),
+                }
+            }
         };
         let order: Vec<_> = asking.iter().map(|_| arrive()).collect();
         assert!(start.elapsed() >= Duration::from_millis(50), "{:?}", start.elapsed());
