@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Directives(Vec<(String, Option<String>)>);
 
 impl Directives {
-    /// The directives of all lines of a field. Restrictions count even if they are misspelled ([`misspelled`]).
+    /// The directives of all lines of a field. Restrictions count even if they are misspelled.
     pub fn of(fields: &Fields, name: &str) -> Self {
         let mut all: Vec<_> = fields.all(name).flat_map(split).collect();
         if name == "cache-control" {
