@@ -13,17 +13,9 @@ const ALONE_MAX: usize = 8;
 /// The most revalidations at the same time whose viewers have the stale response.
 const REFRESHED_MAX: usize = 32;
 
-/// All of them.
+/// The numbers of all of them, with their lengths.
 #[derive(Clone, Default)]
-pub(super) struct Arriving(Arc<Mutex<All>>);
-
-#[derive(Default)]
-struct All {
-    /// The responses' numbers, with their lengths.
-    bytes: HashMap<u64, u64>,
-    alone: HashSet<String>,
-    refreshed: HashSet<String>,
-}
+pub(super) struct Arriving(Arc<Mutex<HashMap<u64, u64>>>);
 
 /// A response that arrives, until this is dropped.
 pub(super) struct ArrivingResponse {
@@ -31,16 +23,46 @@ pub(super) struct ArrivingResponse {
     all: Arriving,
 }
 
-/// The right to go on without a viewer, until this is dropped.
-pub(super) struct Alone {
-    path: String,
-    all: Arriving,
+/// Paths that something is done for without a viewer, once for each.
+#[derive(Clone)]
+pub(super) struct Paths {
+    taken: Arc<Mutex<HashSet<String>>>,
+    max: usize,
 }
 
-/// The right to revalidate the response at a path without a viewer, until this is dropped.
-pub(super) struct Refreshed {
+/// The right to do so for a path, until this is dropped.
+pub(super) struct PathTaken {
     path: String,
-    all: Arriving,
+    all: Paths,
+}
+
+impl Paths {
+    /// For responses whose viewers have left.
+    pub(super) fn alone() -> Self {
+        Self { taken: Arc::default(), max: ALONE_MAX }
+    }
+
+    /// For revalidations whose viewers have the stale response.
+    pub(super) fn refreshed() -> Self {
+        Self { taken: Arc::default(), max: REFRESHED_MAX }
+    }
+
+    /// Takes `path`, unless it is taken, or too many are.
+    pub(super) fn take(&self, path: &str) -> Option<PathTaken> {
+        let mut taken = self.lock();
+        let is_new = taken.len() < self.max && taken.insert(path.to_owned());
+        is_new.then(|| PathTaken { path: path.to_owned(), all: self.clone() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.taken.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl Drop for PathTaken {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.path);
+    }
 }
 
 impl Arriving {
@@ -52,56 +74,26 @@ impl Arriving {
         bytes_max: u64,
     ) -> Option<ArrivingResponse> {
         let mut all = self.lock();
-        if all.bytes.values().fold(bytes, |sum, one| sum.saturating_add(*one)) > bytes_max {
+        if all.values().fold(bytes, |sum, one| sum.saturating_add(*one)) > bytes_max {
             return None;
         }
-        all.bytes.insert(number, bytes);
+        all.insert(number, bytes);
         Some(ArrivingResponse { number, all: self.clone() })
     }
 
     /// Whether the response with this number is arriving.
     pub(super) fn has(&self, number: u64) -> bool {
-        self.lock().bytes.contains_key(&number)
+        self.lock().contains_key(&number)
     }
 
-    /// The right to go on without a viewer for a response at `path`, unless another one has it, or too many have.
-    pub(super) fn go_on_alone(&self, path: &str) -> Option<Alone> {
-        let mut all = self.lock();
-        if all.alone.len() >= ALONE_MAX || !all.alone.insert(path.to_owned()) {
-            return None;
-        }
-        Some(Alone { path: path.to_owned(), all: self.clone() })
-    }
-
-    /// The right to revalidate the response at `path` without a viewer, unless that is done already, or too many are.
-    pub(super) fn refresh(&self, path: &str) -> Option<Refreshed> {
-        let mut all = self.lock();
-        if all.refreshed.len() >= REFRESHED_MAX || !all.refreshed.insert(path.to_owned()) {
-            return None;
-        }
-        Some(Refreshed { path: path.to_owned(), all: self.clone() })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, All> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
         self.0.lock().expect("no holder of this lock can panic")
     }
 }
 
 impl Drop for ArrivingResponse {
     fn drop(&mut self) {
-        self.all.lock().bytes.remove(&self.number);
-    }
-}
-
-impl Drop for Refreshed {
-    fn drop(&mut self) {
-        self.all.lock().refreshed.remove(&self.path);
-    }
-}
-
-impl Drop for Alone {
-    fn drop(&mut self) {
-        self.all.lock().alone.remove(&self.path);
+        self.all.lock().remove(&self.number);
     }
 }
 
@@ -111,23 +103,20 @@ mod tests {
 
     #[test]
     fn one_response_for_each_path_goes_on_alone_and_few_in_all() {
-        let arriving = Arriving::default();
-        let first = arriving.go_on_alone("/film").unwrap();
-        assert!(arriving.go_on_alone("/film").is_none());
+        let (arriving, alone) = (Arriving::default(), Paths::alone());
+        let first = alone.take("/film").unwrap();
+        assert!(alone.take("/film").is_none());
         let paths = (0..100).map(|number| format!("/film?{number}"));
-        let others: Vec<_> = paths.filter_map(|path| arriving.go_on_alone(&path)).collect();
+        let others: Vec<_> = paths.filter_map(|path| alone.take(&path)).collect();
         assert_eq!(others.len(), ALONE_MAX - 1);
+        assert!(Paths::refreshed().take("/film").is_some(), "that is another matter");
         drop((first, others));
-        assert!(arriving.go_on_alone("/film").is_some());
+        assert!(alone.take("/film").is_some());
         let response = arriving.begin(7, 60, 100);
         assert!(response.is_some() && arriving.has(7) && !arriving.has(8));
         assert!(arriving.begin(8, 41, 100).is_none(), "they could not be evicted");
         assert!(arriving.begin(8, 40, 100).is_some());
         drop(response);
         assert!(!arriving.has(7) && arriving.begin(8, 100, 100).is_some());
-        let refreshed = arriving.refresh("/page");
-        assert!(arriving.refresh("/page").is_none() && arriving.go_on_alone("/page").is_some());
-        drop(refreshed);
-        assert!(arriving.refresh("/page").is_some());
     }
 }

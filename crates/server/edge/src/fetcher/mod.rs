@@ -17,7 +17,7 @@ use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::{ABSENT, Tags};
 use crate::origin::{Origin, OriginAddress, Refused};
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
-use arriving::Arriving;
+use arriving::{Arriving, Paths};
 use full_disk::FullDisk;
 use handed::Handed;
 use helper_process::keeper::ignore_signals;
@@ -77,6 +77,8 @@ struct Helper {
     handed: Handed,
     under_way: UnderWay,
     arriving: Arriving,
+    alone: Paths,
+    refreshed: Paths,
     purges_begun: Mutex<HashSet<u64>>,
     silent_max: Duration,
     confined: Confined,
@@ -193,6 +195,8 @@ impl Helper {
             handed: Handed::default(),
             under_way: UnderWay::default(),
             arriving: Arriving::default(),
+            alone: Paths::alone(),
+            refreshed: Paths::refreshed(),
             purges_begun: Mutex::default(),
             silent_max,
             confined,

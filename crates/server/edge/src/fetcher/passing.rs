@@ -199,7 +199,7 @@ impl Helper {
     ) {
         let Ok(fetch) = self.under_way.begin(path) else { return };
         // It may take longer than others wait for it.
-        let Some(refreshed) = self.arriving.refresh(path) else { return };
+        let Some(refreshed) = self.refreshed.take(path) else { return };
         let (helper, path) = (Arc::clone(self), path.to_owned());
         let request = ForwardedRequest { method: "GET".into(), ..request.clone() };
         tokio::spawn(async move {
@@ -521,7 +521,7 @@ fn closed_range(range: &str) -> Option<String> {
     Some(format!("bytes={first}-{}", first.checked_add(OPEN_RANGE_BYTES - 1)?))
 }
 
-/// Whether a request has passed so many caches of this kind that it must be in a loop.
+/// Whether a request has passed through [`LOOP_MAX`] caches of this kind: then it is in a loop.
 pub(super) fn is_loop(request: &ForwardedRequest) -> bool {
     request.fields.elements("cdn-loop").filter(|one| *one == NAME).count() >= LOOP_MAX
 }

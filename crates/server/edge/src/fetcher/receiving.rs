@@ -1,6 +1,6 @@
 //! Takes in responses of the origin that are no objects.
 
-use super::arriving::{Alone, ArrivingResponse};
+use super::arriving::{ArrivingResponse, PathTaken};
 use super::leaving::{Viewer, left, unless_left};
 use super::passed_space::Reservation;
 use super::passing::{Now, add_own_lines};
@@ -101,7 +101,7 @@ pub(super) struct Rest {
     /// The viewer who gets it, once that has been told.
     viewer: Option<Viewer>,
     /// Set once that has left, if it goes on all the same.
-    alone: Option<Alone>,
+    alone: Option<PathTaken>,
 }
 
 /// When to pause while a body arrives.
@@ -112,7 +112,7 @@ struct Pause {
 }
 
 impl Pause {
-    /// For a response that is to be complete by then. If it is not, its viewer gets it while it arrives.
+    /// For a response that is expected to be complete by then. Otherwise its viewer gets it while it arrives.
     fn soon() -> Self {
         Self { until: Some(Instant::now() + WHOLE_WITHIN), at_bytes: BLOCK_BYTES }
     }
@@ -455,14 +455,14 @@ impl Helper {
         }
     }
 
-    /// The viewer of a response has left. Returns whether it is worth receiving all the same: it has an end, is to be stored, and no other one at its
+    /// The viewer of a response has left. Returns whether it is worth receiving all the same: it has an end, will be stored, and no other one at its
     /// path arrives without a viewer.
     fn goes_on_alone(&self, rest: &mut Rest) -> bool {
         if rest.stored.is_none() || rest.growing.is_some() {
             return false;
         }
         rest.viewer = None;
-        rest.alone = self.arriving.go_on_alone(&rest.path);
+        rest.alone = self.alone.take(&rest.path);
         rest.alone.is_some()
     }
 
