@@ -10,7 +10,8 @@ use std::path::Component;
 use fullbore_fuzz::answer;
 use fullbore_fuzz::choices::Derived;
 use fullbore_http::{
-    Context, Entity, FileForm, HttpDate, Parse, Refusal, RefusedRequest, Request, RequestLimits, Resource,
+    Context, Entity, FileForm, HttpDate, Parse, Refusal, RefusedRequest, Request, RequestLimits,
+    Resource,
 };
 use libfuzzer_sys::fuzz_target;
 
