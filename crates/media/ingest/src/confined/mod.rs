@@ -14,6 +14,7 @@
 mod bounds;
 mod calls;
 mod files;
+mod session;
 mod watch;
 
 pub use bounds::{Bound, Bounds};
@@ -28,7 +29,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use rustix::process::{
-    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit,
+    Resource, Rlimit, Signal, getrlimit, set_parent_process_death_signal, setrlimit, setsid,
 };
 use rustix::thread::{
     CapabilitySet, clear_ambient_capability_set, remove_capability_from_bounding_set,
@@ -161,8 +162,6 @@ impl Confined<'_> {
             None => Stdio::null(),
         });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A process group of its own, so that Ctrl-C at a terminal reaches us, and we end it.
-        command.process_group(0);
         let (limits, filter) = (self.resource_limits(), calls::filter());
         // SAFETY: between fork and exec this makes only system calls, which allocate nothing and take no lock. What they need was
         // made before.
@@ -189,6 +188,8 @@ impl Confined<'_> {
 fn before_it_runs(limits: &[(Resource, Rlimit)], filter: Option<&BpfProgram>) -> io::Result<()> {
     // If this process is killed, it cannot end the child, which would write for hours into a folder that the next attempt uses.
     set_parent_process_death_signal(Some(Signal::KILL))?;
+    // A session of its own, so that Ctrl-C at a terminal reaches us, and we end it; and so that it has a priority (`session.rs`).
+    setsid()?;
     for (resource, limit) in limits {
         setrlimit(*resource, *limit)?;
     }

@@ -14,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
+use super::session::SessionPriority;
 use super::{Bound, Limits};
 
 /// The time between checks. Programs fill memory at some gigabytes a second, so the limit may be exceeded by some hundred megabytes.
@@ -34,7 +35,8 @@ pub(super) fn to_the_end(
     let mut output = Pipe::new(child.stdout.take())?;
     let mut errors = Pipe::new(child.stderr.take())?;
     let (mut said, mut passed, begun) = (Vec::new(), None, Instant::now());
-    let mut looked = begun;
+    let (mut looked, mut priority) = (begun, SessionPriority::of_this_thread());
+    priority.set(pid);
     loop {
         let has_ended = wait(&life, &output, &errors)?;
         output.read(hear)?;
@@ -48,6 +50,7 @@ pub(super) fn to_the_end(
         }
         if !has_ended && passed.is_none() && looked.elapsed() >= LOOK {
             looked = Instant::now();
+            priority.set(pid);
             passed = too_much(pid, begun, limits);
             if passed.is_some() {
                 // It has not been waited for, so the process id is still its own.

@@ -42,7 +42,7 @@ pub enum IngestError {
     PosterUnusable {
         /// The picture.
         path: PathBuf,
-        /// ffprobe's reason.
+        /// The reason that ffprobe or ffmpeg gave.
         why: String,
     },
     /// It has neither picture nor sound.

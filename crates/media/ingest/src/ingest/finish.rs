@@ -37,11 +37,12 @@ impl Ingest<'_> {
     ) -> Result<Ingested, IngestError> {
         subtitles::check(self)?;
         let jobs = jobs::jobs(&self.source, self.options, self.tools);
+        let place = work.empty_folder(MADE)?;
+        let version = work.empty_folder(&format!("{MADE}/{UNNAMED}"))?;
+        self.make_chosen_poster(&version, &self.limits(work)?)?;
         let mut complaint = None;
         let mut made = self.encode(work, jobs, progress, &mut complaint)?;
         progress(Progress::Finishing);
-        let place = work.empty_folder(MADE)?;
-        let version = work.empty_folder(&format!("{MADE}/{UNNAMED}"))?;
         self.add_the_rest(&mut made, &version, &self.limits(work)?)?;
         self.make_forms(&version)?;
         let mut files = self.sums(&made, &version)?;

@@ -93,7 +93,9 @@ pub(super) fn poster_of_still(
     limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
     let Still { file, input, picture, has_zscale } = still;
-    let mut arguments = input;
+    // By itself, ffmpeg fills the part of a JPEG that is missing with grey, and reports success.
+    let mut arguments = words("-err_detect explode");
+    arguments.extend(input);
     arguments.extend(words(&format!(
         "-map 0:{} -vf {},{},setsar=1,{TO_JPEG} -frames:v 1 -update 1 -fps_mode passthrough -q:v 3 {POSTER}",
         picture.index,

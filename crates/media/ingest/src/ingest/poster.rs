@@ -33,16 +33,14 @@ impl Chosen {
     pub(super) fn open(options: &Options, stop: &super::Stop) -> Result<Option<Self>, IngestError> {
         let Some(path) = &options.poster else { return Ok(None) };
         let file = film::open(path)?;
-        let cannot_use =
-            |why: &str| IngestError::PosterUnusable { path: path.clone(), why: why.to_owned() };
         let picture = probe_picture(&file, &options.bounds, stop).map_err(|error| match error {
-            ProbeError::Unreadable(why) => cannot_use(&why),
+            ProbeError::Unreadable(why) => cannot_use(path, why),
             ProbeError::Fault(Fault::Passed(bound)) => {
-                cannot_use(&format!("examining it took {bound}"))
+                cannot_use(path, format!("examining it took {bound}"))
             }
             ProbeError::Fault(fault) => ffmpeg::told(fault, "the poster"),
         })?;
-        let picture = picture.ok_or_else(|| cannot_use("it has no picture"))?;
+        let picture = picture.ok_or_else(|| cannot_use(path, "it has no picture".to_owned()))?;
         Ok(Some(Self { file, picture }))
     }
 
@@ -70,7 +68,30 @@ impl Ingest<'_> {
         Ok(self.cover().map(|cover| format!("cover {}", cover.index)).into_iter().collect())
     }
 
-    /// Makes the poster in `folder`. `film` says how to read the renditions.
+    /// Makes the poster of the options' choice in `folder`. This comes before encoding, because a picture may look well and be damaged.
+    pub(super) fn make_chosen_poster(
+        &self,
+        folder: &Path,
+        limits: &RunLimits<'_>,
+    ) -> Result<(), IngestError> {
+        let (Some(Chosen { file, picture }), Some(path)) = (&self.poster, &self.options.poster)
+        else {
+            return Ok(());
+        };
+        let still = still(file, formats::picture(), picture);
+        poster_of_still("the poster", still, folder, limits).map_err(|error| match error {
+            IngestError::FfmpegFailed { said: why, .. } | IngestError::Unusable { why, .. } => {
+                cannot_use(path, why)
+            }
+            // A limit of the film's would remove its finished parts.
+            IngestError::Passed { bound, .. } if !matches!(bound, Bound::OutputBytes(_)) => {
+                cannot_use(path, format!("decoding it took {bound}"))
+            }
+            error => error,
+        })
+    }
+
+    /// Makes the poster in `folder`, unless it is there already. `film` says how to read the renditions.
     pub(super) fn make_poster(
         &self,
         made: &mut Made,
@@ -78,13 +99,7 @@ impl Ingest<'_> {
         folder: &Path,
         limits: &RunLimits<'_>,
     ) -> Result<(), IngestError> {
-        if let Some(Chosen { file, picture }) = &self.poster {
-            poster_of_still(
-                "the poster",
-                still(file, formats::picture(), picture),
-                folder,
-                limits,
-            )?;
+        if self.poster.is_some() {
             made.has_poster = true;
             return Ok(());
         }
@@ -114,6 +129,10 @@ impl Ingest<'_> {
         made.has_poster = !made.video.is_empty();
         Ok(())
     }
+}
+
+fn cannot_use(path: &Path, why: String) -> IngestError {
+    IngestError::PosterUnusable { path: path.to_owned(), why }
 }
 
 fn still<'a>(file: &'a File, input: Vec<std::ffi::OsString>, picture: &'a Video) -> Still<'a> {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use catalog::Record;
-use fullbore_ingest::ingest::{IngestError, Ingested, Options};
+use fullbore_ingest::ingest::{Bounds, IngestError, Ingested, Options, Progress, Stop};
 
 use crate::judge::{judge, probe};
-use crate::library::{Library, options};
+use crate::library::{Library, names, options};
 use crate::source::{ffmpeg_is_here, make, make_with, plain};
 
 /// The sheets of thumbnails in a DASH manifest (DASH-IF IOP 4.3 section 6.2.6): those that a player asks for exist, are as large as stated, and are
@@ -211,6 +211,47 @@ fn any_picture_can_be_the_poster() {
     }
 }
 
+/// The same file, after the pixels of its PNG were overwritten. The PNG's header, which says how large it is, stays.
+fn damaged(path: PathBuf) -> PathBuf {
+    let mut bytes = fs::read(&path).expect("a file");
+    let at = bytes.windows(4).position(|four| four == b"IDAT").expect("a PNG");
+    bytes[at + 4..at + 40].fill(0x55);
+    fs::write(&path, bytes).expect("written");
+    path
+}
+
+/// The same file without its second half, as after a download that broke off.
+fn cut_short(path: PathBuf) -> PathBuf {
+    let bytes = fs::read(&path).expect("a file");
+    fs::write(&path, &bytes[..bytes.len() / 2]).expect("written");
+    path
+}
+
+#[test]
+fn a_picture_that_takes_too_much_memory_costs_no_finished_part() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let ((folder, film), library) = (plain(), Library::new());
+    let stop = Stop::default();
+    let stop_at_second = |now| {
+        if matches!(now, Progress::Making { number: 2, .. }) {
+            stop.stop();
+        }
+    };
+    let stopped = library.ingest_with(&film, "film", &options(), &stop, stop_at_second);
+    assert!(matches!(stopped, Err(IngestError::Interrupted)), "{stopped:?}");
+    let finished = || names(&library.title(".ingest-film"));
+    let before = finished();
+    assert_eq!(before.len(), 1, "{before:?}");
+    let large = picture(folder.path(), "large.tiff", "red", "12000x12000");
+    let bounds = Bounds { memory_bytes_max: 200 << 20, ..Bounds::default() };
+    let options = Options { poster: Some(large), bounds, ..options() };
+    let error = library.ingest(&film, "film", &options).expect_err("too large");
+    assert!(matches!(error, IngestError::PosterUnusable { .. }), "{error}");
+    assert_eq!(finished(), before);
+}
+
 #[test]
 fn a_picture_that_cannot_be_the_poster_is_refused_before_anything_is_encoded() {
     if !ffmpeg_is_here() {
@@ -229,9 +270,14 @@ fn a_picture_that_cannot_be_the_poster_is_refused_before_anything_is_encoded() {
         file("empty.png", ""),
         file("drawing.svg", svg),
         file("list.jpg", list),
+        damaged(picture(folder.path(), "damaged.png", "red", "64x64")),
+        cut_short(picture(folder.path(), "cut.jpg", "red", "640x480")),
     ] {
         let options = Options { poster: Some(path.clone()), ..options() };
-        let error = library.ingest(&film, "film", &options).expect_err("no picture");
+        let progress =
+            |now| assert!(!matches!(now, Progress::Making { .. }), "{path:?}: it encodes");
+        let error = library.ingest_with(&film, "film", &options, &Stop::default(), progress);
+        let error = error.expect_err("no picture");
         assert!(
             matches!(&error, IngestError::PosterUnusable { path: named, .. } if *named == path),
             "{error}"
@@ -250,11 +296,7 @@ fn a_damaged_cover_costs_the_poster_and_not_the_title() {
     }
     let (folder, library) = (tempfile::tempdir().expect("a folder"), Library::new());
     let cover = picture(folder.path(), "cover.png", "red", "64x64");
-    let song = song(folder.path(), "song.mp3", "-c:v copy", &cover);
-    let mut bytes = fs::read(&song).expect("a song");
-    let at = bytes.windows(4).position(|four| four == b"IDAT").expect("a PNG");
-    bytes[at + 4..at + 40].fill(0x55);
-    fs::write(&song, bytes).expect("written");
+    let song = damaged(song(folder.path(), "song.mp3", "-c:v copy", &cover));
     let made = library.ingest(&song, "song", &options()).expect("a title");
     judge(&made.folder, &made.record);
     assert_eq!(made.record.poster, None);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use fullbore_ingest::ingest::{Outcome, Stop};
+use fullbore_ingest::ingest::{Outcome, Progress, Stop};
 use fullbore_ingest::watch::{FilmResult, WatchError, WatchEvent, WatchedFolder, results, watch};
 use tempfile::TempDir;
 
@@ -175,7 +175,7 @@ fn a_watch_that_is_stopped_while_it_encodes_continues_later() {
     let first_part = |_: &catalog::TitleName| {
         let stop = stop.clone();
         move |progress| {
-            if matches!(progress, fullbore_ingest::ingest::Progress::Making { number: 2, .. }) {
+            if matches!(progress, Progress::Making { number: 2, .. }) {
                 stop.stop();
             }
         }
@@ -186,7 +186,7 @@ fn a_watch_that_is_stopped_while_it_encodes_continues_later() {
     let (stop, kept) = (Stop::default(), AtomicBool::new(false));
     let parts = |_: &catalog::TitleName| {
         |progress| {
-            let is_kept = matches!(progress, fullbore_ingest::ingest::Progress::Kept { .. });
+            let is_kept = matches!(progress, Progress::Kept { .. });
             kept.fetch_or(is_kept, Ordering::Relaxed);
         }
     };
@@ -196,6 +196,57 @@ fn a_watch_that_is_stopped_while_it_encodes_continues_later() {
     };
     watch(&place.watch(), &stop, &report, &parts).expect("it watched");
     assert!(kept.into_inner(), "the first size was encoded again");
+}
+
+/// What the kernel says of the priorities of programs that work in a folder: their nice values, and those of their sessions, if it shares processors
+/// between sessions.
+fn priorities_in(folder: &Path) -> Vec<(i32, Option<String>)> {
+    let processes = fs::read_dir("/proc").expect("processes").flatten();
+    let works_there = |process: &Path| {
+        fs::read_link(process.join("cwd")).is_ok_and(|place| place.starts_with(folder))
+    };
+    let of = |process: PathBuf| {
+        let number = process.file_name()?.to_str()?.parse().ok()?;
+        let nice = rustix::process::getpriority_process(rustix::process::Pid::from_raw(number));
+        let session = fs::read_to_string(process.join("autogroup")).ok();
+        // "/autogroup-123 nice 19"
+        Some((nice.ok()?, session.map(|line| line.trim().split(' ').skip(1).collect())))
+    };
+    let paths = processes.map(|entry| entry.path());
+    paths.filter(|path| works_there(path)).filter_map(of).collect()
+}
+
+#[test]
+fn a_watch_encodes_at_the_lowest_priority_of_all_sessions() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (place, stop) = (Place::new(), Stop::default());
+    make(
+        "-f lavfi -i testsrc2=size=320x180:rate=15:duration=60 -c:v libx264 -preset ultrafast",
+        &place.path("long.mkv"),
+    );
+    let seen = Mutex::new(Vec::new());
+    let parts = |_: &catalog::TitleName| {
+        |progress| {
+            let mut seen = seen.lock().expect("no panic");
+            if seen.is_empty() && matches!(progress, Progress::Encoded { .. }) {
+                *seen = priorities_in(place.library.path());
+            }
+            if !seen.is_empty() {
+                stop.stop();
+            }
+        }
+    };
+    watch(&place.watch(), &stop, &|_| stop.stop(), &parts).expect("it watched");
+    let seen = seen.into_inner().expect("no panic");
+    assert!(!seen.is_empty(), "no encoder was seen");
+    let is_shared_by_session = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
+        .is_ok_and(|enabled| enabled.trim() == "1");
+    let session = is_shared_by_session.then(|| "nice19".to_owned());
+    for (nice, of_session) in seen {
+        assert_eq!((nice, of_session), (19, session.clone()));
+    }
 }
 
 #[test]
