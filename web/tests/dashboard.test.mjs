@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { request } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -215,5 +216,45 @@ test("the dashboard of a server with one silo has no table of ways between silos
     assert.equal(await viewer.page.locator(".panel", { hasText: "Between silos" }).isVisible(), false);
   } finally {
     await viewer.leave();
+  }
+});
+
+test("the dashboard of a caching edge shows what came from the cache, and whether the origin answers", async () => {
+  const film = Buffer.alloc(3 << 20, 7);
+  const origin = createServer((_, answer) => {
+    const head = { "Content-Length": film.length, ETag: '"film"', "Cache-Control": "max-age=3600", "Content-Type": "video/mp4" };
+    answer.writeHead(200, head).end(film);
+  });
+  await new Promise((done) => origin.listen(0, "127.0.0.1", done));
+  const cache = mkdtempSync(join(tmpdir(), "fullbore-edge-"));
+  const edge = await new Server().start(`[edge]\norigin = "http://127.0.0.1:${origin.address().port}"\ncache = "${cache}"\n`);
+  const viewer = await Viewer.arrive();
+  const { page } = viewer;
+  const panel = page.locator(".panel", { has: page.getByRole("heading", { name: "Caching edge", exact: true }) });
+  const row = (name) => panel.getByRole("row", { name });
+  const watchUntil = async (film, isSeen) => {
+    const stop = watch(edge, 1, film);
+    try {
+      await isSeen();
+    } finally {
+      await stop();
+    }
+  };
+  try {
+    await page.goto(edge.admin);
+    await watchUntil("film.mp4", () => row("Requests: in the cache").waitFor());
+    await row("Origin").getByRole("cell", { name: "answers", exact: true }).waitFor();
+    await row("Fetched").getByRole("cell", { name: "3.15 MB", exact: true }).waitFor();
+    await viewer.picture("dashboard-edge");
+    origin.close();
+    origin.closeAllConnections();
+    await watchUntil("other.mp4", () => row("Origin").getByText("does not answer").waitFor());
+    viewer.assertContent();
+  } finally {
+    await viewer.leave();
+    origin.close();
+    origin.closeAllConnections();
+    await edge.remove();
+    rmSync(cache, { recursive: true });
   }
 });

@@ -38,6 +38,7 @@ export class Server {
   /** The address of the admin listener, which has the dashboard. */
   admin = "";
 
+  /** Of a library; without one, the settings name an origin, and it is a caching edge. */
   constructor(library) {
     this.library = library;
   }
@@ -48,7 +49,7 @@ export class Server {
     this.#adminAddress ??= `127.0.0.1:${await freePort()}`;
     const config = join(this.#state, "fullbore.toml");
     writeFileSync(config, settings);
-    const args = ["serve", this.library, "--listen", this.#address, "--admin", this.#adminAddress, "--state", this.#state];
+    const args = ["serve", ...(this.library ? [this.library] : []), "--listen", this.#address, "--admin", this.#adminAddress, "--state", this.#state];
     args.push("--workers", String(workers), "--config", config);
     this.#process = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"] });
     [this.url, this.admin] = await this.#ready(this.#process);

@@ -111,6 +111,34 @@ function hotSet({ cache }: Snapshot): Cell[][] {
   ];
 }
 
+const LOOKUPS: Record<string, string> = {
+  hit: "Requests: in the cache",
+  asked: "Requests: the origin was asked first",
+  stale: "Requests: from the cache without the origin",
+  passed: "Requests: passed on to the origin",
+  refused: "Requests: refused",
+};
+
+function edge({ edge: now }: Snapshot): Cell[][] {
+  if (!now) return [];
+  const ratios = (name: string, lately: number | null, total: number | null) => [
+    plain(name),
+    { text: text(format.ratio(lately)), ...(lately != null && { bar: lately }) },
+    shown(format.ratio(total)),
+  ];
+  const counted = (name: string, count: number) => [plain(name), plain(""), shown(format.count(count))];
+  const origin: Cell = now.origin_is_down ? { text: "does not answer, or with errors", tone: "bad" } : plain("answers");
+  return [
+    [plain("Origin"), origin, plain("")],
+    [plain("Requests that wait for it"), shown(format.count(now.waiting)), plain("")],
+    ratios("Bytes from the cache", now.bytes_from_cache_ratio, now.bytes_from_cache_ratio_total),
+    ratios("Requests from the cache", now.requests_from_cache_ratio, now.requests_from_cache_ratio_total),
+    [plain("Fetched"), shown(format.megabytesPerSecond(now.fetched.mb_per_second)), shown(format.bytes(now.fetched.bytes))],
+    ...Object.entries(now.lookups).map(([name, count]) => counted(LOOKUPS[name] ?? `Requests: ${words(name)}`, count)),
+    ...Object.entries(now.purges).map(([name, count]) => counted(`Purges: ${words(name)}`, count)),
+  ];
+}
+
 /** Where bytes went in a machine with several silos, the most first. */
 function paths(now: Snapshot): Cell[][] {
   if (!now.paths) return [];
@@ -135,6 +163,13 @@ const TABLES: Table[] = [
     exists: (now) => now.qoe != null,
   },
   { title: "Errors", empty: "None since the start.", head: ["What", "Last minute", "Total"], rows: errors },
+  {
+    title: "Caching edge",
+    empty: "",
+    head: ["What", "Now", "Total"],
+    rows: edge,
+    exists: (now) => now.edge != null,
+  },
   {
     title: "Hot set",
     empty: "",

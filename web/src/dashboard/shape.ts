@@ -92,6 +92,17 @@ export interface Snapshot {
     hot_filled: Flow;
     hot_evicted: Flow;
   };
+  edge: {
+    origin_is_down: boolean;
+    waiting: number;
+    fetched: Flow;
+    bytes_from_cache_ratio: number | null;
+    bytes_from_cache_ratio_total: number | null;
+    requests_from_cache_ratio: number | null;
+    requests_from_cache_ratio_total: number | null;
+    lookups: Record<string, number>;
+    purges: Record<string, number>;
+  } | null;
   disks: {
     name: string;
     read_mb_per_second: number;

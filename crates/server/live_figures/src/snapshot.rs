@@ -33,6 +33,7 @@ pub(super) struct Snapshot {
     gbps_per_cpu_percent: Option<f64>,
     first_byte: FirstByte,
     cache: Cache,
+    edge: Option<Edge>,
     disks: Vec<DiskRate>,
     nics: Vec<NicRate>,
     handshakes: BTreeMap<&'static str, u64>,
@@ -75,7 +76,21 @@ struct Cache {
     hot_evicted: Flow,
 }
 
-/// Bytes of the hot set, lately and since the start.
+/// A caching edge. Ratios are those of the last second and since the start, of what viewers got.
+#[derive(Clone, Debug, Serialize)]
+struct Edge {
+    origin_is_down: bool,
+    waiting: u64,
+    fetched: Flow,
+    bytes_from_cache_ratio: Option<f64>,
+    bytes_from_cache_ratio_total: Option<f64>,
+    requests_from_cache_ratio: Option<f64>,
+    requests_from_cache_ratio_total: Option<f64>,
+    lookups: BTreeMap<&'static str, u64>,
+    purges: BTreeMap<&'static str, u64>,
+}
+
+/// Bytes lately and since the start.
 #[derive(Clone, Debug, Serialize)]
 struct Flow {
     mb_per_second: f64,
@@ -123,6 +138,7 @@ impl Snapshot {
             cpu,
             first_byte: FirstByte::new(now, past.before(WAITS_SECONDS)),
             cache: step.cache(),
+            edge: step.edge(),
             disks: rates.disks.clone(),
             nics: rates.nics.clone(),
             handshakes: of_family(now, Family::Handshakes),
@@ -246,6 +262,35 @@ impl<'a> Step<'a> {
         }
     }
 
+    /// None on a server that has looked up nothing as an edge.
+    fn edge(&self) -> Option<Edge> {
+        let lookups = of_family(self.now, Family::EdgeLookups);
+        if lookups.is_empty() {
+            return None;
+        }
+        let sent = |figures: &Figures| figures.totals.transport_sent_bytes_total;
+        let fetched = |figures: &Figures| figures.totals.edge_fetched_bytes_total;
+        // What is fetched ahead of viewers, or for those who have left, may be more than was sent.
+        let share = |all: u64, missed: u64| {
+            (all > 0).then(|| rounded(all.saturating_sub(missed) as f64 / all as f64))
+        };
+        let grown = |of: &dyn Fn(&Figures) -> u64| of(self.now).saturating_sub(of(self.before));
+        let all_lookups = |figures: &Figures| lookups_of(figures, |_| true);
+        let missed_lookups =
+            |figures: &Figures| lookups_of(figures, |result| !is_from_cache(result));
+        Some(Edge {
+            origin_is_down: self.now.totals.edge_origin_down > 0,
+            waiting: self.now.totals.edge_waiting,
+            fetched: self.flow(|sums| sums.edge_fetched_bytes_total),
+            bytes_from_cache_ratio: share(grown(&sent), grown(&fetched)),
+            bytes_from_cache_ratio_total: share(sent(self.now), fetched(self.now)),
+            requests_from_cache_ratio: share(grown(&all_lookups), grown(&missed_lookups)),
+            requests_from_cache_ratio_total: share(all_lookups(self.now), missed_lookups(self.now)),
+            lookups,
+            purges: of_family(self.now, Family::EdgePurges),
+        })
+    }
+
     fn flow(&self, of: impl Fn(&Counted) -> u64) -> Flow {
         let bytes = of(&self.now.totals);
         Flow { mb_per_second: rounded(self.rate(of) / 1e6), bytes }
@@ -260,6 +305,16 @@ impl<'a> Step<'a> {
             waits_per_second: rounded(self.rate(|sums| sums.buffer_waits_total)),
         }
     }
+}
+
+/// Whether a lookup with this result needed nothing of the origin. After `asked`, the origin was asked first.
+fn is_from_cache(result: &str) -> bool {
+    matches!(result, "hit" | "stale")
+}
+
+fn lookups_of(figures: &Figures, is_counted: impl Fn(&str) -> bool) -> u64 {
+    let lookups = figures.totals.family(Family::EdgeLookups);
+    lookups.filter(|(result, _)| is_counted(result)).map(|(_, count)| count).sum()
 }
 
 fn of_family(figures: &Figures, family: Family) -> BTreeMap<&'static str, u64> {
@@ -304,6 +359,9 @@ mod tests {
             worker.first_byte.record(2000);
         }
         workers[0].worker_cpu_seconds_total.add(500_000);
+        workers[0].edge_fetched_bytes_total.set(31_250_000);
+        workers[0].set(Family::EdgeLookups, "hit", 3);
+        workers[0].set(Family::EdgeLookups, "asked", 1);
         let mut now = Figures::of(&workers);
         now.at = past.last().at + Duration::from_secs(1);
         let constants =
@@ -317,6 +375,8 @@ mod tests {
         assert_eq!(json["cache"]["hit_ratio"], 0.75);
         let filled = serde_json::json!({ "mb_per_second": 4.194, "bytes": 4 << 20 });
         assert_eq!(json["cache"]["hot_filled"], filled);
+        assert_eq!(json["edge"]["bytes_from_cache_ratio"], 0.75);
+        assert_eq!(json["edge"]["requests_from_cache_ratio_total"], 0.75);
         assert_eq!(json["first_byte"]["count"], 2);
         assert_eq!(json["point"]["sent_gbps"], 1.0);
     }

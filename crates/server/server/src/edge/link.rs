@@ -21,7 +21,7 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -48,6 +48,7 @@ pub(crate) struct EdgeLink {
     woken: Mutex<Vec<Option<Woken>>>,
     objects_max: usize,
     fetched_bytes: AtomicU64,
+    origin_is_down: AtomicBool,
     failures: Mutex<Counts>,
     retries: Mutex<Counts>,
     passing: Passing,
@@ -79,6 +80,7 @@ impl EdgeLink {
             woken: Mutex::new(woken.into_iter().map(Some).collect()),
             objects_max,
             fetched_bytes: AtomicU64::new(0),
+            origin_is_down: AtomicBool::new(false),
             failures: Mutex::default(),
             retries: Mutex::default(),
             passing,
@@ -163,6 +165,9 @@ impl EdgeLink {
             }
             EdgeTold::There { object, first, end, fetched_bytes } => {
                 self.fetched_bytes.fetch_add(fetched_bytes, Relaxed);
+                if fetched_bytes > 0 {
+                    self.note_origin(None);
+                }
                 if let Some(live) = self.live(object) {
                     live.arrived.note(first..end);
                 }
@@ -174,6 +179,7 @@ impl EdgeLink {
                 self.count_failure(why, &said);
             }
             EdgeTold::NoObject { path, for_ms } => {
+                self.note_origin(None);
                 self.table().no_object(&path, Duration::from_millis(for_ms));
             }
             EdgeTold::Invalid { path, object } => self.table().invalidate(&path, object),
@@ -236,6 +242,9 @@ impl EdgeLink {
     }
 
     fn take_passed(&self, ticket: u64, response: PassedResponse, file: Option<OwnedFd>) {
+        if !response.is_hit {
+            self.note_origin(response.failure);
+        }
         if let Some(why) = response.failure {
             // The viewer gets the origin's own words, so the operator gets a number.
             count(&self.failures, why);
@@ -250,6 +259,10 @@ impl EdgeLink {
     }
 
     fn take_object(&self, described: Described, file: Option<OwnedFd>) {
+        // A film that is fresh after a restart doesn't show it, but the next request that the origin has to answer does.
+        if !described.is_stale {
+            self.note_origin(None);
+        }
         let mut table = self.table();
         let known = table.live.get(&described.object).and_then(Weak::upgrade);
         let live = match (known, file) {
@@ -458,7 +471,26 @@ impl EdgeLink {
         self.retries.lock().expect("no holder of this lock can panic").clone()
     }
 
+    /// Whether the last request to the origin had no answer, or an error of the origin's.
+    pub(super) fn origin_is_down(&self) -> bool {
+        self.origin_is_down.load(Relaxed)
+    }
+
+    /// A request to the origin has ended. Failures of the cache say nothing of the origin.
+    fn note_origin(&self, failure: Option<Trouble>) {
+        match failure {
+            Some(Trouble::Unreachable | Trouble::TimedOut) => {
+                self.origin_is_down.store(true, Relaxed);
+            }
+            None | Some(Trouble::NotFound | Trouble::Redirected | Trouble::Uncacheable) => {
+                self.origin_is_down.store(false, Relaxed);
+            }
+            Some(_) => {}
+        }
+    }
+
     fn count_failure(&self, why: Trouble, said: &str) {
+        self.note_origin(Some(why));
         count(&self.failures, why);
         if why != Trouble::NotFound {
             self.complain(said);
