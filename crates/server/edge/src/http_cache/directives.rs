@@ -10,7 +10,7 @@ pub struct Directives(Vec<(String, Option<String>)>);
 impl Directives {
     /// The directives of all lines of a field. Restrictions count even if they are misspelled.
     pub fn of(fields: &Fields, name: &str) -> Self {
-        let mut all: Vec<_> = fields.all(name).flat_map(split).collect();
+        let mut all: Vec<_> = fields.all(name).flat_map(elements).map(directive).collect();
         if name == "cache-control" {
             all.extend(fields.all(name).flat_map(misspelled).map(|name| (name, None)));
         }
@@ -20,7 +20,8 @@ impl Directives {
     /// The directives that decide for this cache: those that a CDN's field addresses to it (RFC 9213 section 2.1), else `Cache-Control`.
     pub fn for_cdn(response: &Fields) -> Self {
         if response.has("cdn-cache-control") {
-            let targeted = Self::of(response, "cdn-cache-control");
+            let elements = response.all("cdn-cache-control").flat_map(elements);
+            let targeted = Self(elements.filter(|one| has_type(one)).map(directive).collect());
             // A field that is no dictionary is ignored, and so is an empty one.
             if !targeted.0.is_empty() && targeted.0.iter().all(|(name, _)| is_key(name)) {
                 return targeted;
@@ -78,6 +79,13 @@ fn is_key(name: &str) -> bool {
     first && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.*".contains(&byte))
 }
 
+/// Whether a member of a dictionary has the type that its directive needs (RFC 9213 section 2.1): a string in place of a number counts as absent.
+fn has_type(element: &str) -> bool {
+    let is_string =
+        |name: &&str| element.strip_prefix(*name).is_some_and(|rest| rest.starts_with("=\""));
+    !["max-age", "s-maxage", "stale-while-revalidate", "stale-if-error"].iter().any(is_string)
+}
+
 /// A number of seconds (RFC 9111 section 1.2.2); one that does not fit is long.
 pub(super) fn delta(text: Option<&str>) -> Option<Duration> {
     let text = text?;
@@ -85,8 +93,8 @@ pub(super) fn delta(text: Option<&str>) -> Option<Duration> {
     is_number.then(|| Duration::from_secs(text.parse::<u32>().unwrap_or(u32::MAX).into()))
 }
 
-/// Splits a list at commas outside quotes.
-fn split(line: &str) -> Vec<(String, Option<String>)> {
+/// The elements of a list, which has commas between them, but not those in quotes.
+fn elements(line: &str) -> Vec<&str> {
     let (mut parts, mut start, mut is_quoted, mut is_escaped) = (Vec::new(), 0, false, false);
     for (at, one) in line.char_indices() {
         match one {
@@ -101,8 +109,7 @@ fn split(line: &str) -> Vec<(String, Option<String>)> {
         }
     }
     parts.push(&line[start..]);
-    let parts = parts.into_iter().map(str::trim).filter(|part| !part.is_empty());
-    parts.map(directive).collect()
+    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
 /// Directives that forbid something, and that origins are known to write with semicolons instead of commas (`private; max-age=0`), with a

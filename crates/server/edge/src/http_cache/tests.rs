@@ -44,6 +44,12 @@ fn how_long_a_response_is_fresh() {
         ("edge-arch", 200, &[("Surrogate-Control", "max-age=9"), ("Cache-Control", "no-cache")], 9),
         ("edge-arch", 200, &[("Surrogate-Control", "max-age=9;other")], 0),
         ("9213 2.1", 200, &[("CDN-Cache-Control", "&"), ("Cache-Control", "max-age=5")], 5),
+        (
+            "9213 2.1",
+            200,
+            &[("CDN-Cache-Control", "max-age=\"9\""), ("Cache-Control", "max-age=5")],
+            5,
+        ),
     ];
     for (section, status, fields, fresh) in table {
         let lasts = lifetime("/a", *status, &Fields::of(fields), NOW);
