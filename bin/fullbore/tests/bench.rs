@@ -755,7 +755,7 @@ fn caching_edges_take_turns_with_empty_and_with_full_caches() {
     let output = measured(&SECONDS, &file, |seconds| {
         let mut command = Command::new(program());
         command.args(["bench", "edge", "--rounds", "1", "--seconds", seconds, "--library", "16"]);
-        command.args(["--viewers", "40"]);
+        command.args(["--viewers", "40", "--peers", "nginx"]);
         command.arg("--scratch").arg(work.path()).arg("--json").arg(&file);
         command
     });
@@ -774,13 +774,18 @@ fn caching_edges_take_turns_with_empty_and_with_full_caches() {
         assert_eq!(ratios.len(), names.len() - 1);
         assert!(ratios.iter().all(|ratio| ratio["ratio"].as_f64().unwrap() > 0.0), "{part:#}");
     }
-    for (trial, name) in outcome["trials"].as_array().unwrap().iter().zip(["stampede", "flaky"]) {
+    let trials = outcome["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 3);
+    for (trial, name) in trials.iter().zip(["miss", "stampede", "flaky"]) {
         assert_eq!(trial["name"], name);
         let sides = trial["sides"].as_array().unwrap();
         let names = sides.iter().map(|side| side["name"].as_str().unwrap());
         assert!(names.eq(["fullbore edge", "nginx"]), "{trial:#}");
         let rounds = sides.iter().map(|side| &side["rounds"][0]);
         assert!(rounds.clone().all(|round| round["right"].as_u64() > Some(0)), "{trial:#}");
+        let first_byte = |round: &serde_json::Value| round["first_byte_ms"]["p50"].as_f64();
+        // The origin's own delay.
+        assert!(rounds.clone().all(|round| first_byte(round) >= Some(100.0)), "{trial:#}");
         // nginx's own figures don't matter here.
         let [wrong, again] = ["wrong", "ranges_asked_again"].map(|of| &sides[0]["rounds"][0][of]);
         assert_eq!((wrong, again), (&0.into(), &0.into()), "{trial:#}");

@@ -1,36 +1,36 @@
-//! Compares caching edges: this program, and nginx with `proxy_cache` and `slice`, in front of the same origin and with the same clients.
-//! This program also serves the library itself, which is the most that an edge can reach.
+//! Compares caching edges: this program, nginx with `proxy_cache` and `slice`, Varnish and Traffic Server, in front of the same origin and with
+//! the same clients. This program also serves the library itself, which is the most that an edge can reach.
 //!
 //! Cold turns begin with an empty cache and end when nine tenths of the library have been sent, so hardly anything is sent twice. They are
 //! compared by the CPU seconds of all the server's processes, including its helper's. Then every cache is filled, and warm turns work like
 //! those of `versus`. The origin is a `fullbore serve` on one of the clients' cores.
 //!
-//! Two more parts count the requests that edges send to a slow origin, and to one that sometimes fails: see `trial`.
+//! More parts show what edges request from a slow origin, and from one that sometimes fails, and what their viewers get: see `trial`.
 
 mod origin;
 mod outcome;
+mod peers;
 mod trial;
 mod turns;
 
 pub use outcome::Outcome;
+pub use peers::EdgePeer;
 
 use crate::library::Library;
 use crate::unknown_name::UnknownName;
-use crate::versus::peer::{Recipe, nginx_with, own_program, words};
+use crate::versus::peer::{Recipe, own_program, words};
 use crate::versus::side::{Given, Side};
 use crate::versus::turn::Task;
 use crate::versus::workload::FILES;
-use crate::versus::{Client, Network, SERVER_CPU, Workload, client_cpus, fullbore};
+use crate::versus::{Client, Network, SERVER_CPU, Workload, client_cpus};
 use load::interrupt::Interrupt;
+use peers::caches;
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use trial::Ground;
-use turns::{Cache, Runner};
-
-/// Copies of the library in memory at the same time: one in each of three servers.
-const COPIES: u64 = 3;
+use turns::Runner;
 
 /// Default size of the library: many times the read-ahead, and quick to create and to fetch.
 const LIBRARY_BYTES: u64 = 1 << 30;
@@ -42,6 +42,8 @@ pub enum Part {
     Cold,
     /// The same, from full caches.
     Warm,
+    /// One viewer of titles that nobody has requested before: the time to the first byte.
+    Miss,
     /// Many concurrent viewers of one title: counts requests to the origin.
     Stampede,
     /// An origin that sometimes fails: counts what viewers get.
@@ -50,9 +52,10 @@ pub enum Part {
 
 impl Part {
     /// All parts in order, with their names.
-    pub const ALL: [(Self, &'static str); 4] = [
+    pub const ALL: [(Self, &'static str); 5] = [
         (Self::Cold, "cold"),
         (Self::Warm, "warm"),
+        (Self::Miss, "miss"),
         (Self::Stampede, "stampede"),
         (Self::Flaky, "flaky"),
     ];
@@ -77,6 +80,8 @@ impl std::str::FromStr for Part {
 pub struct Options {
     /// Parts to run.
     pub parts: Vec<Part>,
+    /// Servers to compare with.
+    pub peers: Vec<EdgePeer>,
     /// Viewers in a stampede.
     pub viewers: usize,
     /// Viewers connect over TLS if set.
@@ -117,7 +122,7 @@ pub fn run(
         interrupt,
     };
     let origin = Side::start(&origin()?, &Given { cpu: client_cpus.last().copied(), ..given })?;
-    let caches = caches(options, origin.address, scratch.path())?;
+    let caches = caches(options, origin.address, scratch.path(), bytes)?;
     let task = Task {
         workload: if options.has_tls { Workload::TlsWarm } else { Workload::HttpWarm },
         client: Client::default(),
@@ -138,7 +143,7 @@ pub fn run(
     let mut outcome = Outcome::new(options, bytes, runner.sides());
     let played = runner.play(options, &mut outcome, &mut progress).and_then(|()| {
         drop(runner);
-        for part in [Part::Stampede, Part::Flaky] {
+        for part in trial::PARTS {
             if options.parts.contains(&part) {
                 ground.play(part, &mut outcome.tried, &mut progress)?;
             }
@@ -155,34 +160,20 @@ pub fn run(
 /// The size of the library.
 ///
 /// # Errors
-/// If three copies of it do not fit in memory.
+/// If the copies of it do not fit in memory: those of the origin, the edge and its peers.
 fn library_bytes(options: &Options) -> io::Result<u64> {
     let machine = machine::Machine::probe();
     let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(u64::MAX);
-    let bytes = options.library_bytes.unwrap_or(LIBRARY_BYTES.min(memory_bytes / 8));
-    if COPIES * bytes > memory_bytes / 2 {
+    let copies = 2 + options.peers.len() as u64;
+    let bytes = options.library_bytes.unwrap_or(LIBRARY_BYTES.min(memory_bytes / 2 / copies));
+    if copies * bytes > memory_bytes / 2 {
         return Err(io::Error::other(format!(
-            "{COPIES} copies of a library of {} MiB do not stay in memory here ({} MiB): choose a smaller one with --library",
+            "{copies} copies of a library of {} MiB do not stay in memory here ({} MiB): choose a smaller one with --library",
             bytes >> 20,
             memory_bytes >> 20
         )));
     }
     Ok(bytes)
-}
-
-/// The servers in the order of the comparison. Ours comes first, because it makes the certificate that all of them use.
-fn caches(options: &Options, origin: SocketAddr, scratch: &Path) -> io::Result<Vec<Cache>> {
-    let workload = if options.has_tls { Workload::TlsWarm } else { Workload::HttpWarm };
-    let http = include_str!("../../peers/nginx-edge.conf").replace("@ORIGIN@", &origin.to_string());
-    let server = include_str!("../../peers/nginx-edge-server.conf");
-    Ok(vec![
-        Cache { recipe: edge(options.has_tls, origin)?, folder: Some(scratch.join("edge-cache")) },
-        Cache {
-            recipe: nginx_with(options.has_tls, &http, server),
-            folder: Some(scratch.join("nginx-cache")),
-        },
-        Cache { recipe: fullbore(workload, &[], "fullbore serve")?, folder: None },
-    ])
 }
 
 /// This program as an edge.

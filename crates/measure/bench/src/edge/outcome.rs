@@ -1,7 +1,7 @@
 //! The results, as text and as JSON.
 
+use super::Options;
 use super::trial::{self, Tried};
-use super::{Options, Part};
 use crate::machine_json::machine_json;
 use crate::stats::Summary;
 use crate::versus::side::Side;
@@ -9,9 +9,6 @@ use serde_json::{Value, json};
 
 /// The unit of the comparison.
 const UNIT: &str = "gbps_per_cpu_second";
-
-/// The parts that count instead of timing.
-const TRIALS: [Part; 2] = [Part::Stampede, Part::Flaky];
 
 /// The results.
 #[derive(Clone, Debug)]
@@ -159,7 +156,7 @@ impl Outcome {
         for state in [State::Cold, State::Warm] {
             self.describe_state(state, &mut text);
         }
-        for part in TRIALS {
+        for part in trial::PARTS {
             trial::describe(part, &self.tried, &mut text);
         }
         text
@@ -208,7 +205,7 @@ impl Outcome {
             "unit": UNIT,
             "better": "higher",
             "parts": ([State::Cold, State::Warm].map(|state| self.part(state))),
-            "trials": (TRIALS.map(|part| trial::to_json(part, &self.tried))),
+            "trials": (trial::PARTS.map(|part| trial::to_json(part, &self.tried))),
         })
     }
 
@@ -243,6 +240,7 @@ impl Outcome {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Part;
     use super::*;
 
     fn side(name: &str, warm: [f64; 3]) -> Turns {
@@ -259,6 +257,7 @@ mod tests {
     fn ratios_are_taken_turn_by_turn_and_sides_without_turns_are_left_out() {
         let options = Options {
             parts: vec![Part::Warm],
+            peers: Vec::new(),
             viewers: 1,
             has_tls: true,
             connections: 8,

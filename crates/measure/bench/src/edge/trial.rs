@@ -1,13 +1,15 @@
-//! Trials: what an edge requests from a slow or failing origin, and what its viewers get meanwhile. These count; they do not time.
+//! Trials: what an edge requests from a slow or failing origin, and what its viewers get meanwhile.
 //!
-//! * **Stampede**: all viewers want the same uncached title at the same moment, from an origin that answers after [`DELAY`].
+//! * **Miss**: one viewer requests one uncached title after the other from an origin that answers after [`DELAY`]. The time to the first byte
+//!   shows what the edge adds.
+//! * **Stampede**: all viewers want the same uncached title at the same moment, from such an origin.
 //! * **Flaky**: viewers draw the library through an empty cache from an origin with the same delay that fails one request in
 //!   [`FAILS_ONE_IN`].
 //!
 //! Every answer is compared with the library byte for byte.
 
-use super::caches;
 use super::origin::{Asked, Manner, Origin};
+use super::peers::caches;
 use super::turns::Cache;
 use super::{Options, Part};
 use crate::library::Library;
@@ -20,6 +22,9 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// The parts that are trials.
+pub(super) const PARTS: [Part; 3] = [Part::Miss, Part::Stampede, Part::Flaky];
+
 /// The delay of an origin on another continent.
 const DELAY: Duration = Duration::from_millis(100);
 
@@ -28,6 +33,10 @@ const FAILS_ONE_IN: u64 = 100;
 
 /// Viewers of the flaky origin: four per file, so that several want most blocks.
 const FLAKY_VIEWERS: usize = 4 * FILES;
+
+/// Titles that one viewer misses, and their size: two blocks of the edge.
+const MISSES: usize = 32;
+const MISSED_BYTES: u64 = 2 << 20;
 
 /// A stampede's title is this part of the library: 8 MiB, as much as an edge reads ahead.
 const TITLE_SHARE: u64 = 128;
@@ -52,6 +61,8 @@ pub(super) struct Tried {
     failed: u64,
     asked: Asked,
     wall_seconds: f64,
+    /// Milliseconds from a viewer's request to the first byte of its answer: the median, and the most.
+    first_byte_ms: [f64; 2],
 }
 
 /// State that trials share.
@@ -67,6 +78,8 @@ struct Plan {
     part: Part,
     library: Arc<Library>,
     viewers: usize,
+    /// Answers, right or wrong, after which it is over.
+    answers: usize,
     manner: Manner,
 }
 
@@ -82,7 +95,8 @@ impl Ground<'_> {
         progress: &mut impl FnMut(String),
     ) -> io::Result<()> {
         let plan = self.plan(part)?;
-        let mut order: Vec<_> = (0..2).collect();
+        let peers = self.options.peers.iter().filter(|peer| peer.serves(self.options.has_tls));
+        let mut order: Vec<_> = (0..=peers.count()).collect();
         for number in 1..=self.options.rounds {
             for index in &order {
                 let one = self.turn(&plan, *index)?;
@@ -95,26 +109,38 @@ impl Ground<'_> {
     }
 
     fn plan(&self, part: Part) -> io::Result<Plan> {
-        let (library, viewers, fails_one_in) = match part {
-            Part::Stampede => {
-                let root = self.given.scratch.join("stampede");
-                let bytes = self.library.file_bytes * FILES as u64 / TITLE_SHARE;
-                let bytes = bytes.max(TITLE_BYTES_MIN);
-                let library = Library::make(&root, 1, bytes, self.given.interrupt)?;
-                (Arc::new(library), self.options.viewers, None)
-            }
-            _ => (Arc::clone(self.library), FLAKY_VIEWERS, Some(FAILS_ONE_IN)),
+        let make = |files: usize, bytes: u64| {
+            let root = self.given.scratch.join(part.name());
+            Library::make(&root, files, bytes, self.given.interrupt).map(Arc::new)
         };
-        Ok(Plan { part, library, viewers, manner: Manner { delay: DELAY, fails_one_in } })
+        let manner = Manner { delay: DELAY, fails_one_in: None };
+        Ok(match part {
+            Part::Miss => {
+                let library = make(MISSES, MISSES as u64 * MISSED_BYTES)?;
+                Plan { part, library, viewers: 1, answers: MISSES, manner }
+            }
+            Part::Stampede => {
+                let bytes = self.library.file_bytes * FILES as u64 / TITLE_SHARE;
+                let (library, viewers) =
+                    (make(1, bytes.max(TITLE_BYTES_MIN))?, self.options.viewers);
+                Plan { part, library, viewers, answers: viewers, manner }
+            }
+            _ => {
+                let manner = Manner { fails_one_in: Some(FAILS_ONE_IN), ..manner };
+                let (library, viewers) = (Arc::clone(self.library), FLAKY_VIEWERS);
+                Plan { part, library, viewers, answers: viewers, manner }
+            }
+        })
     }
 
     /// Runs one turn; `index` counts only servers that have a cache.
     fn turn(&self, plan: &Plan, index: usize) -> io::Result<Tried> {
         let cpu = *self.client_cpus.last().expect("clients have a core");
         let origin = Origin::start(Arc::clone(&plan.library), plan.manner, cpu)?;
-        let caches = caches(self.options, origin.address, self.given.scratch)?;
+        let library_bytes = plan.library.file_bytes * plan.library.files as u64;
+        let caches = caches(self.options, origin.address, self.given.scratch, library_bytes)?;
         let cache = caches.into_iter().filter(Cache::has_folder).nth(index);
-        let cache = cache.expect("two servers have a cache");
+        let cache = cache.expect("ours and its peers have a cache");
         cache.empty()?;
         let side = Side::start(&cache.recipe, &self.given)?;
         let name = side.name.clone();
@@ -127,7 +153,7 @@ impl Ground<'_> {
         Ok(tried)
     }
 
-    /// Waits until each viewer could have had an answer. A viewer that has one requests the next.
+    /// Waits until each viewer could have had its answers. A viewer that has one requests the next.
     fn watch(&self, plan: &Plan, side: &Side, origin: &Origin) -> io::Result<Tried> {
         let scheme = if self.options.has_tls { "https" } else { "http" };
         let url = |file| {
@@ -145,7 +171,7 @@ impl Ground<'_> {
             ..LoadOptions::default()
         })?;
         let began = Instant::now();
-        let ended = |seen: load::Snapshot| seen.verified + seen.errors >= plan.viewers as u64;
+        let ended = |seen: load::Snapshot| seen.verified + seen.errors >= plan.answers as u64;
         while !running.is_over() && !ended(running.snapshot()) {
             self.given.interrupt.check()?;
             std::thread::sleep(GLANCE);
@@ -175,6 +201,8 @@ impl Ground<'_> {
             failed: count(false),
             asked,
             wall_seconds,
+            first_byte_ms: [50.0, 100.0]
+                .map(|percentile| outcome.first_byte_ms(percentile).unwrap_or(0.0)),
         })
     }
 }
@@ -184,11 +212,12 @@ const WRONG: [&str; 2] = ["wrong_bytes", "other_range"];
 
 impl Tried {
     fn describe(&self) -> String {
-        let Self { name, right, wrong, failed, wall_seconds, .. } = self;
+        let Self { name, right, wrong, failed, wall_seconds, first_byte_ms, .. } = self;
         let Asked { requests, failed: faults, ranges, repeated } = self.asked;
         format!(
-            "{name:14} {right} right, {failed} failed, {wrong} wrong in {wall_seconds:.1} s; origin: {requests} requests, {ranges} ranges, \
-             {repeated} again, {faults} failed"
+            "{name:14} {right} right, {failed} failed, {wrong} wrong in {wall_seconds:.1} s, first byte after {:.1} ms; origin: {requests} requests, \
+             {ranges} ranges, {repeated} again, {faults} failed",
+            first_byte_ms[0]
         )
     }
 
@@ -198,6 +227,7 @@ impl Tried {
             "failed": self.failed,
             "wrong": self.wrong,
             "wall_seconds": self.wall_seconds,
+            "first_byte_ms": { "p50": self.first_byte_ms[0], "max": self.first_byte_ms[1] },
             "origin_requests": self.asked.requests,
             "origin_failed": self.asked.failed,
             "ranges": self.asked.ranges,
@@ -224,7 +254,7 @@ pub(super) fn describe(part: Part, tried: &[Tried], text: &mut String) {
     if sides.is_empty() {
         return;
     }
-    let heads = ["right", "failed", "wrong", "seconds", "requests", "ranges", "again"];
+    let heads = ["right", "failed", "wrong", "seconds", "first, ms", "requests", "ranges", "again"];
     *text += &format!("\n{:<16}", part.name());
     heads.iter().for_each(|head| *text += &format!("{head:>10}"));
     *text += "\n";
@@ -234,11 +264,12 @@ pub(super) fn describe(part: Part, tried: &[Tried], text: &mut String) {
             Summary::of(&turns.iter().map(|turn| of(turn)).collect::<Vec<_>>()).median
         };
         *text += &format!(
-            "{name:<16}{:>10}{:>10}{:>10}{:>10.1}{:>10}{:>10}{:>10}\n",
+            "{name:<16}{:>10}{:>10}{:>10}{:>10.1}{:>10.1}{:>10}{:>10}{:>10}\n",
             sum(|turn| turn.right),
             sum(|turn| turn.failed),
             sum(|turn| turn.wrong),
             median(|turn| turn.wall_seconds),
+            median(|turn| turn.first_byte_ms[0]),
             median(|turn| turn.asked.requests as f64),
             median(|turn| turn.asked.ranges as f64),
             median(|turn| turn.asked.repeated as f64),
@@ -270,6 +301,7 @@ mod tests {
             failed: 1,
             asked: Asked { requests, failed: 1, ranges: 5, repeated: 2 },
             wall_seconds: 2.0,
+            first_byte_ms: [101.5, 108.0],
         };
         let all = [tried("edge", 64, 9), tried("nginx", 60, 99), tried("edge", 63, 7)];
         let mut text = String::new();
@@ -278,7 +310,7 @@ mod tests {
         describe(Part::Flaky, &all, &mut text);
         let edge = text.lines().find(|line| line.starts_with("edge")).unwrap();
         let words: Vec<_> = edge.split_whitespace().collect();
-        assert_eq!(words, ["edge", "127", "2", "0", "2.0", "8", "5", "2"]);
+        assert_eq!(words, ["edge", "127", "2", "0", "2.0", "101.5", "8", "5", "2"]);
         let json = to_json(Part::Flaky, &all);
         assert_eq!(json["sides"][0]["rounds"].as_array().map(Vec::len), Some(2));
         assert_eq!(json["sides"][1]["rounds"][0]["origin_requests"], 99);

@@ -32,12 +32,12 @@ impl Cache {
         self.folder.is_some()
     }
 
-    /// Empties the cache folder, while no server uses it.
+    /// Makes the cache folder, or empties it, while no server uses it.
     pub(super) fn empty(&self) -> io::Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         match std::fs::remove_dir_all(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            _ => std::fs::create_dir_all(folder),
         }
     }
 }
@@ -54,6 +54,7 @@ pub(super) struct Runner<'a> {
 impl<'a> Runner<'a> {
     /// Starts all servers.
     pub(super) fn start(caches: Vec<Cache>, given: Given<'a>, task: Task<'a>) -> io::Result<Self> {
+        caches.iter().try_for_each(Cache::empty)?;
         let sides = caches.iter().map(|cache| Side::start(&cache.recipe, &given).map(Some));
         let sides = sides.collect::<io::Result<_>>()?;
         Ok(Self { caches, given, task, sides })
