@@ -158,6 +158,26 @@ fn what_the_origin_no_longer_gives_to_all_is_not_served_while_it_is_revalidated(
 }
 
 #[test]
+fn a_film_is_served_while_it_is_revalidated_if_the_origin_allows_it() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let lines = "Cache-Control: max-age=0, stale-while-revalidate=3600\r\n";
+    let first = origin.put("/film", 1, MIB, lines);
+    let mut viewer = Plain::connect(server.address);
+    assert!(viewer.fetch("/film").body == *first);
+    let asked = origin.count("/film");
+    origin.behave(Manner::Withholds("/film"));
+    // Its origin doesn't answer, so a viewer who waits for it gets an error.
+    for _ in 0..3 {
+        assert!(viewer.fetch("/film").body == *first);
+    }
+    until("the origin to be asked", || origin.count("/film") > asked);
+    let second = origin.put("/film", 2, MIB, lines);
+    origin.behave(Manner::Good);
+    until("the next version", || viewer.fetch("/film").body == *second);
+}
+
+#[test]
 fn an_error_of_the_origin_is_passed_on_unless_the_origin_allows_a_stale_page() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = edge(&origin, cache.path(), "");

@@ -3,13 +3,15 @@
 //! This is about objects: responses that are kept in blocks and are the same for all viewers. [`crate::http_cache`] decides about all others.
 
 use crate::contract::{Trouble, is_plain, is_strong_tag};
-use crate::http_cache::{self, Fields, INDEX_FRESH, ResponseKind, Tags, end_to_end, has_tags};
+use crate::http_cache::{
+    self, Fields, INDEX_FRESH, ResponseKind, Tags, end_to_end, has_tags, unix_seconds,
+};
 use reqwest::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
     LAST_MODIFIED, SET_COOKIE, VARY,
 };
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How long an answer is fresh if the origin does not say. Revalidating an unchanged film costs one small request.
 const FRESH_UNSAID: Duration = Duration::from_secs(10);
@@ -260,11 +262,6 @@ fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-fn unix_seconds(date: &str) -> Option<u64> {
-    let date = httpdate::parse_http_date(date).ok()?;
-    date.duration_since(UNIX_EPOCH).ok().map(|since| since.as_secs())
-}
-
 /// The value of a field, if it occurs once and is short, visible ASCII.
 fn text(header: &HeaderMap, name: HeaderName) -> Option<String> {
     let mut values = header.get_all(name).iter();
@@ -335,9 +332,9 @@ mod tests {
         assert_eq!(fresh(&["Cache-Control: public", "Cache-Control: Max-Age=\"7\""]), 7);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50"]), 10);
         assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 70"]), 0);
-        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50, 3"]), 0);
-        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5", "Age: 5"]), 0);
-        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5;a"]), 0);
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 50, 3"]), 10);
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5", "Age: 7"]), 55);
+        assert_eq!(fresh(&["Cache-Control: max-age=60", "Age: 5;a"]), 55);
         assert_eq!(fresh(&["Cache-Control: no-cache, max-age=60"]), 0);
         assert_eq!(fresh(&["Cache-Control: max-age=x"]), 0);
         assert_eq!(fresh(&["Cache-Control: max-age=-1"]), 0);

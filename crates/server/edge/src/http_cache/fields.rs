@@ -1,7 +1,6 @@
 //! Header fields, in order. Values hold Latin-1: each character is one byte of the message.
 
 use serde::{Deserialize, Serialize};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The header fields of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,9 +59,7 @@ impl Fields {
 
     /// A date as seconds since 1970, if there is one and it is valid. Only the first line counts.
     pub fn date(&self, name: &str) -> Option<u64> {
-        let value = self.first(name)?;
-        let date: SystemTime = value.parse::<httpdate::HttpDate>().ok()?.into();
-        Some(date.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+        super::unix_seconds(self.first(name)?)
     }
 
     /// Bytes of memory, roughly.

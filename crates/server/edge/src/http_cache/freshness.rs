@@ -44,9 +44,7 @@ pub fn lifetime(path: &str, status: u16, response: &Fields, now: u64) -> Freshne
         Some(chosen) => chosen.saturating_sub(said_age(response)),
         None => total(status, response, &said, now).min(FRESH_MAX).saturating_sub(age),
     };
-    // RFC 9111 sections 4.2.4 and 5.2.2: what forbids stale responses forbids those after an error, too.
-    let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
-    let may_be_stale = !must_ask.iter().any(|name| said.has(name));
+    let may_be_stale = may_be_stale(&said);
     let allowed = |name: &str, unsaid: Duration| match may_be_stale {
         true => said.seconds(name).unwrap_or(unsaid),
         false => Duration::ZERO,
@@ -65,22 +63,32 @@ pub fn lifetime(path: &str, status: u16, response: &Fields, now: u64) -> Freshne
     }
 }
 
+/// RFC 9111 sections 4.2.4 and 5.2.2: what forbids stale responses forbids those after an error, too.
+fn may_be_stale(said: &Directives) -> bool {
+    !["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"]
+        .iter()
+        .any(|name| said.has(name))
+}
+
+/// For how long after its freshness a film with this `Cache-Control` may be served while it is being revalidated (RFC 5861 section 3).
+pub fn while_revalidating(cache_control: &str) -> Duration {
+    let said = Directives::of(&Fields::of(&[("cache-control", cache_control)]), "cache-control");
+    let seconds = said.seconds("stale-while-revalidate").filter(|_| may_be_stale(&said));
+    seconds.unwrap_or_default()
+}
+
 /// RFC 9111 section 4.2.3.
 fn age(response: &Fields, now: u64) -> Duration {
     let apparent = response.date("date").map_or(0, |date| now.saturating_sub(date));
     said_age(response).max(Duration::from_secs(apparent))
 }
 
-/// The age in `Age`. Anything that is not one number might hide any age, so the response counts as stale. RFC 9111 section 5.1 lets a cache take the
-/// first member of a list, but a proxy that joins two lines into one (RFC 9110 section 5.3) does not say which of them was its own.
+/// The age in `Age`: the first member of the first line, and none if that is invalid (RFC 9111 section 5.1). What follows a number after a semicolon
+/// is no part of it.
 pub fn said_age(response: &Fields) -> Duration {
-    let mut lines = response.all("age");
-    let said = match (lines.next(), lines.next()) {
-        (None, _) => Duration::ZERO,
-        (Some(line), None) => delta(Some(line.trim())).unwrap_or(Duration::MAX),
-        (Some(_), Some(_)) => Duration::MAX,
-    };
-    said.min(AGE_MAX)
+    let line = response.first("age").unwrap_or_default();
+    let number = line.split([',', ';']).next().map(str::trim);
+    delta(number).unwrap_or_default().min(AGE_MAX)
 }
 
 /// The lifetime that this cache chooses for what a live stream is made of, if the origin doesn't say. It counts from the arrival: dates have no

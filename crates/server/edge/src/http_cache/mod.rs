@@ -4,6 +4,7 @@
 //! An existing crate, `http-cache-semantics`, answers the first two questions, but knows neither `CDN-Cache-Control` (RFC 9213), nor
 //! `must-understand`, `no-cache="field"` or the updates of RFC 9111 section 3.2 as this cache needs them.
 
+mod dates;
 mod directives;
 mod fields;
 mod freshness;
@@ -12,9 +13,10 @@ mod reuse;
 mod storing;
 mod tags;
 
+pub(crate) use dates::unix_seconds;
 pub use directives::{Directives, RequestDirectives};
 pub use fields::{Fields, latin1_of};
-pub use freshness::{Freshness, lifetime, said_age};
+pub use freshness::{Freshness, lifetime, said_age, while_revalidating};
 pub use live::{ABSENT, INDEX_FRESH, ResponseKind};
 pub use reuse::{Renewal, Selecting, is_invalidating, renewal, update, validators};
 pub use storing::{end_to_end, is_for_one_viewer, is_of_connection, may_store, stored_fields};

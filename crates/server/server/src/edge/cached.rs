@@ -3,6 +3,7 @@
 use super::response_space::Taken;
 use disk::PresentBlocks;
 use edge::contract::{Described, EdgeAsk, RESPONSES_FROM, Trouble};
+use edge::http_cache;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{
@@ -161,6 +162,7 @@ pub(crate) struct Cached {
     pub(crate) described: Described,
     pub(super) at: Instant,
     /// The object's counts when the origin answered.
+    while_revalidating: Duration,
     times_outdated: u64,
     times_invalid: u64,
 }
@@ -170,12 +172,26 @@ impl Cached {
     pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
         let times_outdated = live.times_outdated.load(Relaxed);
         let times_invalid = live.times_invalid.load(Relaxed);
-        Self { live, described, at: Instant::now(), times_outdated, times_invalid }
+        let cache_control = described.cache_control.as_deref().unwrap_or_default();
+        let while_revalidating = http_cache::while_revalidating(cache_control);
+        let at = Instant::now();
+        Self { live, described, at, while_revalidating, times_outdated, times_invalid }
     }
 
     /// Whether it may be served without revalidation.
     pub(crate) fn is_fresh(&self, now: Instant) -> bool {
-        let fresh = Duration::from_millis(self.described.fresh_ms);
+        self.is_within(Duration::ZERO, now)
+    }
+
+    /// Whether it may be served while it is being revalidated, because the origin says so. What was made stale, or is served because the origin
+    /// can't be reached, may not.
+    pub(super) fn may_be_revalidated_later(&self, now: Instant) -> bool {
+        !self.described.is_stale && self.is_within(self.while_revalidating, now)
+    }
+
+    /// Whether its time, and `more` than that, is not over.
+    fn is_within(&self, more: Duration, now: Instant) -> bool {
+        let fresh = Duration::from_millis(self.described.fresh_ms).saturating_add(more);
         let is_young = now.saturating_duration_since(self.at) < fresh;
         let is_current = self.live.times_outdated.load(Relaxed) == self.times_outdated;
         is_young && is_current && self.may_be_used()

@@ -285,7 +285,8 @@ impl EdgeLink {
         table.bound(self.objects_max);
     }
 
-    /// The object at `path`, if it is known and either fresh or confirmed after `since`. Otherwise the helper is asked when it is `client`'s turn.
+    /// The object at `path`, if it is known and either fresh or confirmed after `since`. Otherwise the helper is asked when it is `client`'s turn; if the
+    /// origin allows it, the viewer doesn't wait for the answer (`stale-while-revalidate`).
     ///
     /// # Errors
     /// If there is no answer, or too many questions wait.
@@ -300,6 +301,7 @@ impl EdgeLink {
         if let Some(answer) = table.look(path, since, now) {
             return answer.map(Looked::Found).map_err(NoAnswer::from);
         }
+        let meanwhile = table.revalidated_later(path, now);
         let asked = match table.ask(path, wanted, client) {
             Ok((question, has_displaced)) => {
                 if has_displaced {
@@ -314,6 +316,10 @@ impl EdgeLink {
         };
         drop(table);
         self.send_questions();
+        if let Some(cached) = meanwhile {
+            // The question goes on without this viewer if it has been sent. If not, the next viewer asks.
+            return Ok(Looked::Found(cached));
+        }
         asked.map_err(|no_turn| {
             self.complain_of_queue(no_turn, client);
             NoAnswer::QueueFull(no_turn)

@@ -26,8 +26,11 @@ fn looked(link: &EdgeLink, path: &str, since: Instant) -> Option<Result<Arc<Cach
 
 /// Reports an object, and waits until it is known.
 fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u64, u64)) {
-    let before = Instant::now();
-    let described = Described {
+    tell_of(link, helper, described(path, object, terms_ms));
+}
+
+fn described(path: &str, object: u64, terms_ms: (u64, u64)) -> Described {
+    Described {
         path: path.into(),
         object,
         size: 1,
@@ -41,10 +44,14 @@ fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u
         age_ms: 0,
         is_stale: false,
         fields: edge::http_cache::Fields::default(),
-    };
+    }
+}
+
+fn tell_of(link: &EdgeLink, helper: &OwnedFd, described: Described) {
+    let (before, path) = (Instant::now(), described.path.clone());
     let file = tempfile::tempfile().unwrap();
     packets::send(helper, &EdgeTold::Object(described), Some(file.as_fd())).unwrap();
-    until("the object to be known", || looked(link, path, before).is_some());
+    until("the object to be known", || looked(link, &path, before).is_some());
 }
 
 fn status(link: &EdgeLink, path: &str) -> Option<Result<u64, NoAnswer>> {
@@ -78,6 +85,42 @@ fn without_a_helper_what_is_stale_is_served_only_while_the_origin_allows_it() {
     let is_stale = |path| looked(&link, path, since).unwrap().ok().unwrap().is_stale(since);
     assert!(is_stale("/stale") && !is_stale("/fresh"));
     assert!(link.trouble().unwrap().contains("restart the server"));
+}
+
+#[test]
+fn while_it_is_revalidated_a_film_is_served_if_the_origin_allows_it() {
+    let (link, helper) = link();
+    for (path, object, cache_control) in [
+        ("/later", 1, "max-age=0, stale-while-revalidate=3600"),
+        ("/first", 2, "max-age=0"),
+        ("/strict", 3, "max-age=0, must-revalidate, stale-while-revalidate=3600"),
+    ] {
+        let cache_control = Some(cache_control.to_owned());
+        tell_of(&link, &helper, Described { cache_control, ..described(path, object, (0, 0)) });
+    }
+    // What the helper is asked about until it is asked about `last`.
+    let asked_until = |last: &str| {
+        assert_eq!(status(&link, last), None);
+        let (mut buffer, mut asked) = (Vec::new(), Vec::new());
+        while asked.last().is_none_or(|path| path != last) {
+            let (ask, _) = packets::receive::<EdgeAsk>(&helper, &mut buffer).unwrap().unwrap();
+            let EdgeAsk::Open { path, .. } = ask else { panic!("{ask:?}") };
+            asked.push(path);
+        }
+        asked
+    };
+    // Viewers may have asked before the objects were known.
+    asked_until("/known");
+    assert_eq!(status(&link, "/first"), None);
+    assert_eq!(status(&link, "/strict"), None);
+    assert_eq!(status(&link, "/later"), Some(Ok(1)), "its viewer does not wait");
+    assert_eq!(status(&link, "/later"), Some(Ok(1)), "nor does the next one");
+    assert_eq!(asked_until("/last"), ["/first", "/strict", "/later", "/last"]);
+    let since = Instant::now();
+    tell(&link, &helper, "/later", 4, (HOUR_MS, 0));
+    assert_eq!(looked_at(&link, "/later", since), Some(Ok(4)), "the answer counts for all");
+    packets::send(&helper, &EdgeTold::Stale { object: 4 }, None).unwrap();
+    until("it to be stale", || status(&link, "/later").is_none());
 }
 
 #[test]

@@ -203,6 +203,12 @@ impl Table {
         cached.may_be_stale(now).then(|| Arc::clone(cached))
     }
 
+    /// The object at `path`, if the origin allows serving it while it is being asked.
+    pub(super) fn revalidated_later(&self, path: &str, now: Instant) -> Option<Arc<Cached>> {
+        let cached = self.answers.get(path)?.what.as_ref().ok()?;
+        cached.may_be_revalidated_later(now).then(|| Arc::clone(cached))
+    }
+
     /// The next question for the helper, if one may be sent now.
     pub(super) fn next(&mut self) -> Option<EdgeAsk> {
         let path = self.known.next().or_else(|| self.new.next())?;
