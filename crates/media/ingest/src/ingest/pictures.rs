@@ -93,8 +93,12 @@ pub(super) fn poster_of_still(
     limits: &RunLimits<'_>,
 ) -> Result<(), IngestError> {
     let Still { file, input, picture, has_zscale } = still;
-    // By itself, ffmpeg fills the part of a JPEG that is missing with grey, and reports success.
-    let mut arguments = words("-err_detect explode");
+    // By itself, ffmpeg fills the part of a JPEG that is missing with grey, and reports success. Of other formats, it would refuse good files: TIFF
+    // with tags that it doesn't know.
+    let mut arguments = match picture.codec.as_str() {
+        "mjpeg" => words("-err_detect explode"),
+        _ => Vec::new(),
+    };
     arguments.extend(input);
     arguments.extend(words(&format!(
         "-map 0:{} -vf {},{},setsar=1,{TO_JPEG} -frames:v 1 -update 1 -fps_mode passthrough -q:v 3 {POSTER}",
