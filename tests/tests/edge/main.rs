@@ -25,6 +25,7 @@ mod revalidating;
 mod s3_server;
 mod serving;
 mod signed;
+mod warm;
 
 use fullbore_tests::{Launch, Server};
 use origin::Origin;

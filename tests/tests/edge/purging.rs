@@ -19,10 +19,14 @@ fn fetch(server: &Server, path: &str) -> fullbore_tests::Response {
     Plain::connect(server.address).fetch(path)
 }
 
-fn command(server: &Server, words: &str) -> Command {
+pub(crate) fn command(server: &Server, words: &str) -> Command {
+    edge_command(server, &format!("purge {words}"))
+}
+
+fn edge_command(server: &Server, words: &str) -> Command {
     let mut command = Command::new(program());
-    command.args(["edge", "purge", "--socket"]);
-    command.arg(server.state.join("upgrade-127.0.0.1:0.sock")).args(words.split_whitespace());
+    command.arg("edge").args(words.split_whitespace());
+    command.arg("--socket").arg(server.state.join("upgrade-127.0.0.1:0.sock"));
     command
 }
 
@@ -31,7 +35,7 @@ fn run(server: &Server, words: &str) -> Ran {
 }
 
 /// Purges by the command, and returns how many films and other responses it found.
-fn purge(server: &Server, words: &str) -> (u64, u64) {
+pub(crate) fn purge(server: &Server, words: &str) -> (u64, u64) {
     let ran = run(server, &format!("{words} --json"));
     assert!(ran.success, "{words}: {}", ran.stderr);
     found(&ran.stdout)

@@ -114,17 +114,24 @@ fn a_stampede_of_a_thousand_viewers_asks_the_origin_for_each_block_once() {
 #[test]
 fn what_is_cached_is_served_after_a_restart_without_being_fetched_again() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
-    let bytes = origin.put("/film", 1, 2 * MIB + 1, LASTING);
-    let fetch = |server: &Server| Plain::connect(server.address).fetch("/film").body;
+    let lasting =
+        origin.put("/lasting", 1, 2 * MIB + 1, "Cache-Control: max-age=3600\r\nAge: 9\r\n");
+    let asked_for = origin.put("/asked", 2, 2 * MIB + 1, "Cache-Control: no-cache\r\n");
+    let fetch = |server: &Server, path: &str| Plain::connect(server.address).fetch(path);
     let server = edge(&origin, cache.path(), "");
-    assert!(fetch(&server) == *bytes);
+    assert!(fetch(&server, "/lasting").body == *lasting);
+    assert!(fetch(&server, "/asked").body == *asked_for);
     server.finish();
     let asked = origin.seen().len();
     let server = edge(&origin, cache.path(), "");
-    assert!(fetch(&server) == *bytes);
+    let answer = fetch(&server, "/lasting");
+    assert!(answer.body == *lasting && origin.seen().len() == asked, "it is still fresh");
+    let age = answer.head.lines().find_map(|line| line.strip_prefix("Age: ")).unwrap();
+    assert!(age.parse::<u64>().unwrap() >= 9, "{age}");
+    assert!(fetch(&server, "/asked").body == *asked_for);
     let news = &origin.seen()[asked..];
     assert_eq!(news.len(), 1, "only whether it is still the same: {news:?}");
-    assert!(news[0].head.to_ascii_lowercase().contains("if-none-match: \"v1\""), "{news:?}");
+    assert!(news[0].head.to_ascii_lowercase().contains("if-none-match: \"v2\""), "{news:?}");
 }
 
 /// The lines of an answer's head that a cache passes on.

@@ -57,4 +57,5 @@ families! {
     EdgeRetries edge_retries_total by reason "Requests of a caching edge to its origin that were retried, by reason.";
     EdgePurges edge_purges_total by kind "Purges that a caching edge carried out, by what they name and whether they are soft.";
     EdgePurged edge_purged_total by kind "Objects that purges removed from a caching edge's cache or marked as stale: films in blocks, and other responses.";
+    EdgeDropped edge_dropped_total by reason "Responses stored before a restart that a caching edge dropped because a file was damaged: the head, or the body.";
 }

@@ -5,6 +5,7 @@
 
 use crate::http_cache::{Fields, is_of_connection};
 use crate::purge::{Purge, Purged};
+use crate::store::Damage;
 use helper_process::packets::PACKET_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
@@ -163,23 +164,32 @@ impl PassedResponse {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let is_value = |value: &str| {
-            let is_ok = |one: char| one == '\t' || (!one.is_control() && u32::from(one) <= 0xff);
-            value.chars().all(|one| is_ok(one) || ('\u{80}'..='\u{9f}').contains(&one))
-        };
-        if !(200..=999).contains(&self.status) {
-            Err("a status that is none")
-        } else if self.size.is_some_and(|size| size > OBJECT_BYTES_MAX) {
-            Err("a response of more than 16 TiB")
-        } else if !self.fields.0.iter().all(|(name, value)| is_name(name) && is_value(value)) {
-            Err("a header line that could end a head")
-        } else if self.fields.0.iter().any(|(name, _)| is_of_connection(name)) {
-            Err("a header line about a connection")
-        } else if !has_one_length(&self.fields) {
-            Err("a length that is none, or several")
-        } else {
-            Ok(())
+        if self.size.is_some_and(|size| size > OBJECT_BYTES_MAX) {
+            return Err("a response of more than 16 TiB");
         }
+        check_head(self.status, &self.fields)
+    }
+}
+
+/// Checks the status and the fields of a response.
+///
+/// # Errors
+/// What could not be sent to a viewer.
+pub(crate) fn check_head(status: u16, fields: &Fields) -> Result<(), &'static str> {
+    let is_value = |value: &str| {
+        let is_ok = |one: char| one == '\t' || (!one.is_control() && u32::from(one) <= 0xff);
+        value.chars().all(|one| is_ok(one) || ('\u{80}'..='\u{9f}').contains(&one))
+    };
+    if !(200..=999).contains(&status) {
+        Err("a status that is none")
+    } else if !fields.0.iter().all(|(name, value)| is_name(name) && is_value(value)) {
+        Err("a header line that could end a head")
+    } else if fields.0.iter().any(|(name, _)| is_of_connection(name)) {
+        Err("a header line about a connection")
+    } else if !has_one_length(fields) {
+        Err("a length that is none, or several")
+    } else {
+        Ok(())
     }
 }
 
@@ -306,6 +316,11 @@ pub enum EdgeTold {
         why: Trouble,
         /// Details for the operator.
         said: String,
+    },
+    /// A response that an earlier helper has stored can't be used, and is removed.
+    Dropped {
+        /// The reason.
+        why: Damage,
     },
     /// A request to the origin failed, and is retried.
     TriedAgain {

@@ -31,3 +31,4 @@ use std::time::Duration;
 pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 pub use origin::{OriginAddress, check_trusted, escaped};
+pub use store::Damage;

@@ -72,6 +72,7 @@ impl Helper {
         asker: u64,
         request: ForwardedRequest,
     ) {
+        self.restore(&path);
         for tries in 1.. {
             let (is_response, asked) = {
                 let responses = self.responses();

@@ -10,6 +10,7 @@ mod passed_space;
 mod passing;
 mod purging;
 mod receiving;
+mod restoring;
 mod slots;
 mod telling;
 
@@ -126,6 +127,8 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     helper.tell(EdgeTold::Began);
     runtime.spawn(Arc::clone(&helper).look_for_origin());
     runtime.spawn(Arc::clone(&helper).sweep_handed());
+    let restoring = Arc::clone(&helper);
+    runtime.spawn_blocking(move || restoring.restore_all());
     let mut buffer = Vec::new();
     while let Some((ask, _)) = packets::receive(&socket, &mut buffer)? {
         helper.answer(ask, &runtime);
@@ -221,7 +224,7 @@ impl Helper {
                 runtime.spawn(helper.pass(path, viewer, asker, *request));
             }
             EdgeAsk::Left { ticket } => helper.viewers.leave(ticket),
-            EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, &purge, runtime),
+            EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, purge, runtime.handle()),
             EdgeAsk::Used { objects } => {
                 let (now, mut space) = (Instant::now(), helper.space());
                 objects.into_iter().for_each(|object| space.use_of(object, now));

@@ -108,6 +108,7 @@ impl Helper {
             );
             return Err((Trouble::Wrong, said));
         }
+        self.restore(path);
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
             return self.send_on(path, request, viewer).await;
         }
@@ -162,7 +163,7 @@ impl Helper {
     fn hit(&self, stored: &StoredResponse) -> Option<Ready> {
         let file = match stored.size {
             0 => None,
-            _ => match self.store.open_response(stored.number) {
+            _ => match self.open_body(stored) {
                 Ok(file) => Some(file),
                 Err(_) => {
                     self.forget_response(stored.number);
@@ -362,6 +363,7 @@ impl Helper {
                 let renewed = confirmed(known, fields, newer, Now::read());
                 let displaced = self.responses().renew(renewed, &request.fields, asked);
                 displaced.into_iter().for_each(|number| self.forget_response(number));
+                self.save_response(known.number);
             }
             Renewal::Unchanged => {}
             Renewal::Ended => self.forget_response(known.number),
@@ -382,7 +384,7 @@ impl Helper {
         let newer = self.fields_for_viewers(&known.path, head.headers());
         match is_of_same_version(known, &newer) {
             Some(true) => self.renew(known, request, &newer, asked),
-            Some(false) => self.responses().outdate(&known.path),
+            Some(false) => self.outdate(&known.path),
             None => {}
         }
     }
@@ -415,6 +417,7 @@ impl Helper {
             let mut changed: BTreeSet<String> =
                 named.filter_map(|value| self.origin.path_of(path, value)).collect();
             changed.insert(path.to_owned());
+            changed.iter().for_each(|path| self.restore(path));
             let mut responses = self.responses();
             // Its own response is no older than this change, but may be older than another one meanwhile.
             let is_latest = responses.outdated(path, &Tags::default(), asked).is_none();
@@ -441,7 +444,7 @@ impl Helper {
     /// What is kept at `path` has to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens
     /// while `responses` is locked, as does every report of an object: so each report comes before this one, or takes it into account.
     fn invalidate(&self, responses: &mut Responses, path: &str) {
-        responses.invalidate(path);
+        self.forget_heads(&responses.invalidate(path));
         let object = self.known().by_path.get(path).cloned();
         if let Some(object) = &object {
             block_in_place(|| object.expire());
@@ -452,7 +455,10 @@ impl Helper {
 
     /// Stores a response to a request that was sent in the epoch `asked`, in place of what it replaces.
     pub(super) fn keep(&self, response: StoredResponse, request: &Fields, asked: Epoch) {
+        let number = response.number;
         let displaced = self.responses().put(response, request, asked);
+        // First the new one: if the helper dies in between, the next one finds both, and keeps the later one.
+        self.save_response(number);
         displaced.into_iter().for_each(|number| self.forget_response(number));
     }
 

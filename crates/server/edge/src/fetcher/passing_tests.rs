@@ -262,7 +262,7 @@ impl Model {
 
     /// A request changes what is at `path`.
     fn change(&mut self, path: &str) {
-        self.responses.invalidate(path);
+        let _ = self.responses.invalidate(path);
         self.changed.insert(path.into(), self.records.len());
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A purge takes effect in the order of the server's messages: a question after it finds nothing that it covers. Removing the files of many
 //! objects, or saving that they are stale, takes longer than that. So another thread does it, and reports the purge as done once it is on the disk.
+//! Shortly after a start, not all responses have been found yet. A purge that may cover those takes effect, and is done, once they are.
 
 use super::{Helper, Known};
 use crate::contract::{EdgeTold, Trouble};
@@ -10,7 +11,7 @@ use crate::store::Stored;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 
 impl Known {
     /// The objects that a purge covers.
@@ -30,11 +31,25 @@ impl Known {
 
 impl Helper {
     /// Carries out a purge.
-    pub(super) fn purge(self: &Arc<Self>, ticket: u64, purge: &Purge, runtime: &Runtime) {
+    pub(super) fn purge(self: &Arc<Self>, ticket: u64, purge: Purge, runtime: &Handle) {
         if !self.purges_begun().insert(ticket) {
             // The server repeats it for a helper that has begun, which may have it from the one before. Its answer must not precede the first one's.
             return;
         }
+        if let PurgeScope::Url(path) = &purge.scope {
+            self.restore(path);
+        } else if !self.store.heads().are_read() {
+            let (helper, runtime) = (Arc::clone(self), runtime.clone());
+            runtime.clone().spawn_blocking(move || {
+                helper.store.heads().wait_until_read();
+                helper.carry_out(ticket, &purge, &runtime);
+            });
+            return;
+        }
+        self.carry_out(ticket, &purge, runtime);
+    }
+
+    fn carry_out(self: &Arc<Self>, ticket: u64, purge: &Purge, runtime: &Handle) {
         // Until it has taken effect: so nothing is stored in between.
         let mut stored = self.responses();
         let films = self.known().covered(&purge.scope);
@@ -57,8 +72,20 @@ impl Helper {
         let helper = Arc::clone(self);
         runtime.spawn_blocking(move || {
             match is_soft {
-                true => films.iter().for_each(|film| film.save()),
-                false => helper.remove_all(&films, &responses),
+                true => {
+                    films.iter().for_each(|film| film.save());
+                    responses.iter().for_each(|number| helper.save_response(*number));
+                }
+                false => {
+                    films.iter().for_each(|film| helper.remove(film));
+                    responses.iter().for_each(|number| helper.forget_response(*number));
+                }
+            }
+            if let Err(error) = helper.store.sync() {
+                // It is done. Only a power failure could undo it.
+                eprintln!(
+                    "fullbore: the cache's disk doesn't confirm that a purge is on it: {error}"
+                );
             }
             helper.tell(EdgeTold::Purged { ticket, purged });
             helper.purges_begun().remove(&ticket);
@@ -73,14 +100,5 @@ impl Helper {
     fn make_stale(&self, film: &Stored) {
         film.make_stale();
         self.tell(EdgeTold::Stale { object: film.number });
-    }
-
-    fn remove_all(&self, films: &[Arc<Stored>], responses: &[u64]) {
-        films.iter().for_each(|film| self.remove(film));
-        responses.iter().for_each(|number| self.forget_response(*number));
-        if let Err(error) = self.store.sync() {
-            // They are removed. Only a power failure could bring them back.
-            eprintln!("fullbore: the cache's disk doesn't confirm that a purge is on it: {error}");
-        }
     }
 }

@@ -13,7 +13,7 @@ use crate::contract::{
 use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, may_store, stored_fields};
 use crate::origin::{Refused, broken, failure_of};
 use crate::policy::{fields_of, terms};
-use crate::store::{Epoch, StoredResponse};
+use crate::store::{Epoch, OnDisk, StoredResponse};
 use reqwest::header::CONTENT_RANGE;
 use reqwest::{Response, StatusCode};
 use std::fs::File;
@@ -339,7 +339,7 @@ impl Helper {
     /// The origin gives something that can't be stored in place of what is stored.
     fn withdraw(&self, stored: &StoredResponse, status: u16) {
         match is_about_request(status) {
-            true => self.responses().outdate(&stored.path),
+            true => self.outdate(&stored.path),
             false => self.forget_response(stored.number),
         }
     }
@@ -449,7 +449,9 @@ impl Helper {
         }
     }
 
-    fn finish_response(&self, rest: Rest) {
+    fn finish_response(&self, mut rest: Rest) {
+        // Others may have its place at the origin: flushing a long body to the disk takes a while.
+        drop((rest.slot.take(), rest.growing.take()));
         if let Some(ToStore { response, request, asked, _arriving }) = rest.stored {
             self.keep(StoredResponse { size: rest.done, ..response }, &request, asked);
         }
@@ -607,5 +609,6 @@ pub(super) fn stored(
         fields: kept,
         size: 0,
         is_invalid: false,
+        on_disk: OnDisk::default(),
     }
 }

@@ -2,10 +2,12 @@
 
 use super::storing::is_for_one_viewer;
 use super::{Fields, end_to_end, may_store, stored_fields};
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 
 /// The request fields that selected a response, as its `Vary` names them, normalised.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Selecting(Vec<(String, Option<String>)>);
 
 impl Selecting {
@@ -24,6 +26,23 @@ impl Selecting {
     /// Whether `request` selects the same response.
     pub fn matches(&self, request: &Fields) -> bool {
         self.0.iter().all(|(name, value)| normal(request, name) == *value)
+    }
+
+    /// A request that selects the same response.
+    pub fn as_request(&self) -> Fields {
+        let fields = self.0.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        Fields(fields.map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+
+    /// The names of the fields with their values.
+    pub fn each(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_deref()))
+    }
+
+    /// Whether a password or a cookie is among them.
+    pub fn has_secrets(&self) -> bool {
+        let is_secret = |name: &str| matches!(name, "authorization" | "cookie");
+        self.each().any(|(name, value)| is_secret(name) && value.is_some())
     }
 
     /// Whether the response varies with the request.

@@ -8,15 +8,19 @@ mod blocks;
 mod by_path;
 mod cache_space;
 mod epochs;
+mod heads;
 mod recent_purges;
 mod record;
 mod responses;
+mod saved_time;
 mod tag_index;
 
 pub(crate) use blocks::Runs;
 pub(crate) use by_path::{ByPath, common_form};
 pub(crate) use cache_space::CacheSpace;
 pub(crate) use epochs::{Epoch, Outdated};
+pub use heads::Damage;
+pub(crate) use heads::{Heads, OnDisk, hash_of};
 pub(crate) use responses::{Responses, StoredResponse, Use};
 pub(crate) use tag_index::TagIndex;
 
@@ -34,12 +38,12 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// The extension of a file that is unlinked at once. One that is found was left by a crash before that.
 const PASSING: &str = "passing";
 
-/// The extension of the body of a response that is stored whole. They are not read after a restart.
+/// The extension of the body of a response that is stored whole. A restart finds it by its head ([`heads`]).
 const RESPONSE: &str = "response";
 
 /// One version of one object.
@@ -74,6 +78,7 @@ pub(crate) struct Said {
 /// The folder of the objects.
 pub(crate) struct Store {
     folder: PathBuf,
+    heads: Heads,
 }
 
 impl Store {
@@ -100,18 +105,19 @@ impl Store {
         Ok(folder)
     }
 
-    /// Opens the store below `folder`, and returns the objects in it. Unusable files are removed if their names follow the store's own
-    /// pattern. Files with other names belong to others, and so do folders.
+    /// Opens the store below `folder`, and returns the objects in it. Responses that are stored whole are read later ([`Heads`]). Unusable files
+    /// are removed if their names follow the store's own pattern. Files with other names belong to others, and so do folders.
     pub(crate) fn open(folder: &Path) -> io::Result<(Self, Vec<Stored>)> {
         let folder = Self::prepare(folder)?;
-        let mut objects = Vec::new();
+        saved_time::boot();
+        let (mut objects, mut names) = (Vec::new(), heads::Names::default());
         for entry in fs::read_dir(&folder)? {
             let path = entry?.path();
-            if !is_own(&path) {
+            if names.note(&path) || !is_own(&path) {
                 continue;
             }
             match path.extension() {
-                Some(extension) if extension == PASSING || extension == RESPONSE => {
+                Some(extension) if extension == PASSING => {
                     remove(&path).map_err(|error| cannot_use(&path, &error))?;
                     continue;
                 }
@@ -125,7 +131,13 @@ impl Store {
                 }
             }
         }
-        Ok((Self { folder }, objects))
+        let heads = Heads::new(folder.clone(), names);
+        Ok((Self { folder, heads }, objects))
+    }
+
+    /// The heads of the responses that are stored whole.
+    pub(crate) fn heads(&self) -> &Heads {
+        &self.heads
     }
 
     /// Waits until removals are on the disk, so that not even a power failure undoes them.
@@ -160,8 +172,9 @@ impl Store {
         File::open(self.response_name(number))
     }
 
-    /// Removes the file of a response.
+    /// Removes the files of a response: the head first, so that a restart never finds it without its body.
     pub(crate) fn remove_response(&self, number: u64) {
+        self.heads.remove(number);
         // It may have been removed, or be empty and have none.
         let _ = fs::remove_file(self.response_name(number));
     }
@@ -233,15 +246,14 @@ impl Stored {
         let number = u64::from_str_radix(name.file_name()?.to_str()?, 16).ok()?;
         let (header, recorded) = record::read(&name.with_extension("record"))?;
         (fs::metadata(name).ok()?.len() == header.size).then_some(())?;
-        let since = Duration::from_secs(header.said_unix_seconds);
-        let said_at = SystemTime::UNIX_EPOCH.checked_add(since)?;
-        let ago = SystemTime::now().duration_since(said_at);
-        // If the clock was set back, as if the answer had just arrived.
-        let at = Instant::now().checked_sub(ago.unwrap_or_default()).unwrap_or_else(Instant::now);
         let (path, size) = (header.path.clone(), header.size);
-        // It has to be revalidated, but may be served while the origin is unreachable.
         let mut terms = header.clone().terms();
-        (terms.stale, terms.fresh) = (terms.stale.saturating_add(terms.fresh), Duration::ZERO);
+        let at = header.said_at().unwrap_or_else(|| {
+            // A release before has written it, or the clock was set back: it has to be revalidated, but may be served while the origin is
+            // unreachable.
+            (terms.stale, terms.fresh) = (terms.stale.saturating_add(terms.fresh), Duration::ZERO);
+            header.said_at_most()
+        });
         let state = State {
             recorded,
             blocks: Blocks::default(),
@@ -290,9 +302,12 @@ impl Stored {
         }
         let name = self.name();
         let (record, passing) = (name.with_extension("record"), name.with_extension(PASSING));
-        // If the disk is full, the next answer tries again.
-        if record::renew(&record, &passing, &now).is_ok() {
-            state.kept = now;
+        match record::renew(&record, &passing, &now) {
+            Ok(()) => state.kept = now,
+            // The disk may be full. A restart must not find terms that are no longer so.
+            Err(_) if now.is_stricter(&state.kept) => drop(remove(&record)),
+            // The next answer tries again.
+            Err(_) => {}
         }
     }
 
@@ -452,7 +467,7 @@ mod tests {
         let (_, objects) = Store::open(folder.path()).unwrap();
         let [again] = &objects[..] else { panic!("{} objects", objects.len()) };
         assert_eq!((again.number, &*again.path, again.size), (object.number, "/a", object.size));
-        assert_eq!(again.said().terms.fresh, Duration::ZERO, "the origin has to be asked");
+        assert_eq!(again.said().terms.fresh, terms().fresh, "its time goes on");
         assert_eq!(again.said().terms.tags, terms().tags);
         assert_eq!(again.take(0..3).recorded, [0, 1, 2]);
         assert!(again.verify(0) && !again.verify(1) && again.verify(2));
@@ -476,12 +491,14 @@ mod tests {
         let (_, objects) = Store::open(folder.path()).unwrap();
         let [again] = &objects[..] else { panic!("{} objects", objects.len()) };
         let said = again.said().terms;
-        assert_eq!((&said.cache_control, said.stale), (&strict.cache_control, strict.fresh));
+        assert_eq!((&said.cache_control, said.fresh), (&strict.cache_control, strict.fresh));
+        assert_eq!(said.stale, strict.stale);
         assert_eq!(again.take(0..1).recorded, [0], "its blocks are there");
         // The same holds for an answer after a restart.
         again.renew(terms());
         let (_, objects) = Store::open(folder.path()).unwrap();
-        assert_eq!(objects[0].said().terms.stale, terms().fresh + terms().stale);
+        let said = objects[0].said().terms;
+        assert_eq!((said.fresh, said.stale), (terms().fresh, terms().stale));
         // One that was made stale is so after a restart, too.
         let [object] = &objects[..] else { panic!("{} objects", objects.len()) };
         let strict = Terms { fresh: Duration::from_secs(60), ..strict };
@@ -490,7 +507,8 @@ mod tests {
         assert_eq!(object.said().terms.fresh, Duration::ZERO);
         object.save();
         let (_, objects) = Store::open(folder.path()).unwrap();
-        assert_eq!(objects[0].said().terms.stale, Duration::ZERO);
+        let said = objects[0].said().terms;
+        assert_eq!((said.fresh, said.stale), (Duration::ZERO, Duration::ZERO));
         // An object that has ended leaves nothing behind.
         objects[0].end();
         objects[0].renew(strict);

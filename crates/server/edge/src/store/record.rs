@@ -7,6 +7,7 @@
 //! first one, which then takes its place. It is replaced whole, so a crash leaves the earlier answer. The record itself is not rewritten,
 //! because it grows with its object (a line for each MiB), and origins may be asked every second.
 
+use super::saved_time::SavedTime;
 use crate::http_cache::{Fields, Tags};
 use crate::policy::Terms;
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
@@ -16,7 +17,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The SHA-256 of a block.
 pub(super) type Hash = [u8; 32];
@@ -52,6 +53,12 @@ pub(super) struct Header {
     tags: Tags,
     /// When the origin answered.
     pub(super) said_unix_seconds: u64,
+    /// The same by a clock that nobody can set back. A record of an earlier release doesn't have it.
+    #[serde(default)]
+    said: Option<SavedTime>,
+    /// How old the answer was.
+    #[serde(default)]
+    age_seconds: u64,
 }
 
 impl Header {
@@ -73,14 +80,27 @@ impl Header {
             fields: terms.fields.clone(),
             tags: terms.tags.clone(),
             said_unix_seconds: said.as_secs(),
+            said: Some(SavedTime::before(ago)),
+            age_seconds: terms.age.as_secs(),
         }
+    }
+
+    /// When the origin answered, if that is known.
+    pub(super) fn said_at(&self) -> Option<Instant> {
+        self.said.as_ref()?.instant()
+    }
+
+    /// When the origin answered by the wall clock, and at most now: that may have been set back.
+    pub(super) fn said_at_most(&self) -> Instant {
+        let now = Instant::now();
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let ago = unix.as_secs().saturating_sub(self.said_unix_seconds);
+        now.checked_sub(Duration::from_secs(ago)).unwrap_or(now)
     }
 
     /// Whether it has to replace `kept` on disk: it differs, or allows less, or is so much newer that a restart would cost the object too
     /// much of its time.
     pub(super) fn is_worth_keeping(&self, kept: &Self) -> bool {
-        // Both sides are rounded down to seconds.
-        let is_stricter = self.end_unix_seconds().saturating_add(1) < kept.end_unix_seconds();
         let is_other = (self.stale_seconds, &self.cache_control, &self.content_type, self.modified)
             != (kept.stale_seconds, &kept.cache_control, &kept.content_type, kept.modified)
             || self.tags != kept.tags;
@@ -89,7 +109,12 @@ impl Header {
         let later = self.said_unix_seconds.saturating_sub(kept.said_unix_seconds);
         let has_other_fields = later >= FIELDS_KEPT_SECONDS && self.undated() != kept.undated();
         let is_much_later = lasts > 0 && later >= (lasts / LOST_PARTS).max(1);
-        is_stricter || is_other || has_other_fields || is_much_later
+        self.is_stricter(kept) || is_other || has_other_fields || is_much_later
+    }
+
+    /// Whether it allows less than `kept`. Both sides are rounded down to seconds.
+    pub(super) fn is_stricter(&self, kept: &Self) -> bool {
+        self.end_unix_seconds().saturating_add(1) < kept.end_unix_seconds()
     }
 
     /// The further header fields without those that differ with the time.
@@ -116,7 +141,8 @@ impl Header {
             modified: self.modified,
             is_date_strong: self.is_date_strong,
             cache_control: self.cache_control,
-            age: Duration::ZERO,
+            // As with `Age`: sums with it don't overflow.
+            age: Duration::from_secs(self.age_seconds.min(u32::MAX.into())),
             fresh: Duration::from_secs(self.fresh_seconds),
             stale: Duration::from_secs(self.stale_seconds),
             fields: self.fields,

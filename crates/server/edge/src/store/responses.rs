@@ -1,11 +1,13 @@
 //! Responses that are stored whole: those without a strong entity tag, with variants, or with another status than 200.
 //!
 //! Each path has a bounded number of variants. The bodies are files next to the objects and count against the size of the cache; the heads
-//! are in memory, bounded as well. They end with the process.
+//! are in memory, bounded as well, and in files of their own for a restart ([`super::Heads`]).
 
-use super::TagIndex;
 use super::by_path::ByPath;
 use super::epochs::{Epoch, Epochs, Outdated};
+use super::heads::SavedHead;
+use super::record::Hash;
+use super::{OnDisk, TagIndex};
 use crate::http_cache::{Fields, Freshness, RequestDirectives, Selecting, Tags};
 use crate::purge::{Purge, PurgeScope};
 use std::collections::{BTreeSet, HashMap};
@@ -36,6 +38,8 @@ pub(crate) struct StoredResponse {
     pub(crate) size: u64,
     /// Whether a request that changed something has made it invalid: it has to be revalidated.
     pub(crate) is_invalid: bool,
+    /// What a restart finds of it.
+    pub(crate) on_disk: OnDisk,
 }
 
 impl StoredResponse {
@@ -186,6 +190,17 @@ impl Responses {
         }
     }
 
+    /// Adds a response that an earlier helper has stored, unless a newer one is there. Returns the numbers of those whose files are to be removed.
+    pub(crate) fn restore(&mut self, found: StoredResponse) -> Vec<u64> {
+        let request = found.selecting.as_request();
+        let stored =
+            self.find(&found.path, &request).filter(|one| one.selecting == found.selecting);
+        match stored.is_some_and(|stored| !stored.is_displaced_by(&found)) {
+            true => vec![found.number],
+            false => self.insert(found, &request),
+        }
+    }
+
     fn insert(&mut self, new: StoredResponse, request: &Fields) -> Vec<u64> {
         let variants = self.by_path.or_default(&new.path);
         let (mut gone, kept): (Vec<_>, Vec<_>) =
@@ -240,16 +255,44 @@ impl Responses {
         true
     }
 
-    /// All responses at `path` have to be revalidated, and those that were requested before are not stored.
-    pub(crate) fn invalidate(&mut self, path: &str) {
+    /// All responses at `path` have to be revalidated, and those that were requested before are not stored. Returns the numbers of those whose
+    /// heads are to be removed, so that this outlasts a restart.
+    #[must_use]
+    pub(crate) fn invalidate(&mut self, path: &str) -> Vec<u64> {
         self.epochs.end(path);
-        self.outdate(path);
+        self.outdate(path)
     }
 
-    /// All responses at `path` have to be revalidated.
-    pub(crate) fn outdate(&mut self, path: &str) {
+    /// All responses at `path` have to be revalidated. Returns the numbers of those whose heads are to be removed.
+    #[must_use]
+    pub(crate) fn outdate(&mut self, path: &str) -> Vec<u64> {
+        let mut numbers = Vec::new();
         for one in self.by_path.get_mut(path).into_iter().flatten() {
-            *one = Arc::new(StoredResponse { is_invalid: true, ..(**one).clone() });
+            let mut invalid = StoredResponse { is_invalid: true, ..(**one).clone() };
+            invalid.on_disk.forget_saved();
+            *one = Arc::new(invalid);
+            numbers.push(one.number);
+        }
+        numbers
+    }
+
+    /// The head of a response has been written.
+    pub(crate) fn note_saved(&mut self, number: u64, saved: (SavedHead, Option<Hash>)) {
+        self.change(number, |one| one.on_disk.note_saved(saved.0, saved.1));
+    }
+
+    /// The body of a response is the one that was stored.
+    pub(crate) fn note_verified(&mut self, number: u64) {
+        self.change(number, |one| one.on_disk.note_verified());
+    }
+
+    fn change(&mut self, number: u64, change: impl FnOnce(&mut StoredResponse)) {
+        let variants = self.paths.get(&number).and_then(|path| self.by_path.get_mut(path));
+        let found = variants.into_iter().flatten().find(|one| one.number == number);
+        if let Some(one) = found {
+            let mut changed = (**one).clone();
+            change(&mut changed);
+            *one = Arc::new(changed);
         }
     }
 
@@ -270,14 +313,12 @@ impl Responses {
 
     /// The response is stale from now on, if it was fresh: it has to be revalidated, unless the origin allows it to be used meanwhile.
     pub(crate) fn make_stale(&mut self, number: u64, now: Instant) {
-        let variants = self.paths.get(&number).and_then(|path| self.by_path.get_mut(path));
-        for one in variants.into_iter().flatten().filter(|one| one.number == number) {
+        self.change(number, |one| {
             if one.fresh_left(now) > Duration::ZERO {
-                let mut stale = (**one).clone();
-                stale.lifetime.fresh = now.saturating_duration_since(stale.at);
-                *one = Arc::new(stale);
+                one.lifetime.fresh = now.saturating_duration_since(one.at);
+                one.on_disk.forget_saved();
             }
-        }
+        });
     }
 }
 
@@ -302,6 +343,7 @@ mod tests {
             selecting,
             size: 1,
             is_invalid: false,
+            on_disk: OnDisk::default(),
         };
         (new, request)
     }
@@ -386,7 +428,7 @@ mod tests {
         let before = responses.epoch("/a");
         let (new, request) = response(1, "en");
         assert!(responses.put(new.clone(), &request, before).is_empty());
-        responses.invalidate("/a");
+        assert_eq!(responses.invalidate("/a"), [1]);
         assert!(responses.current(1).unwrap().is_invalid);
         let (late, _) = response(2, "en");
         assert_eq!(responses.put(late.clone(), &request, before), [2], "its file goes");
@@ -397,7 +439,7 @@ mod tests {
         assert_eq!(responses.put(late, &request, responses.epoch("/a")), [1]);
         assert!(responses.renew(new, &request, responses.epoch("/a")).is_empty());
         assert!(responses.current(1).is_none(), "its file is gone");
-        responses.outdate("/a");
+        assert_eq!(responses.outdate("/a"), [2]);
         assert!(responses.current(2).unwrap().is_invalid);
     }
 

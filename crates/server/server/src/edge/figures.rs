@@ -15,6 +15,9 @@ impl EdgeLink {
         for (reason, count) in self.retries() {
             numbers.set(Family::EdgeRetries, reason, count);
         }
+        for (reason, count) in self.dropped() {
+            numbers.set(Family::EdgeDropped, reason, count);
+        }
         let purges = self.purges();
         for (kind, count) in purges.purges {
             numbers.set(Family::EdgePurges, kind, count);

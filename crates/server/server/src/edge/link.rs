@@ -51,6 +51,7 @@ pub(crate) struct EdgeLink {
     origin_is_down: AtomicBool,
     failures: Mutex<Counts>,
     retries: Mutex<Counts>,
+    dropped: Mutex<Counts>,
     passing: Passing,
     purging: Purging,
     /// How the origin spells names.
@@ -83,6 +84,7 @@ impl EdgeLink {
             origin_is_down: AtomicBool::new(false),
             failures: Mutex::default(),
             retries: Mutex::default(),
+            dropped: Mutex::default(),
             passing,
             purging: Purging::default(),
             spellings: Spellings::default(),
@@ -146,18 +148,7 @@ impl EdgeLink {
                 self.passing.forget();
                 self.purging.again().into_iter().for_each(|ask| self.ask(ask));
             }
-            EdgeTold::CannotBegin { said } => {
-                // The helper has reported it to the operator by itself.
-                let said = ingest::shown(&said).into_owned();
-                let mut table = self.table();
-                table.absence =
-                    Some(format!("the edge's helper cannot begin, so nothing is fetched: {said}"));
-                table.forget_questions();
-                table.live().for_each(|live| live.fail_asked(Trouble::Unreachable));
-                drop(table);
-                self.passing.forget();
-                self.purging.fail("the edge's helper cannot begin, see the log");
-            }
+            EdgeTold::CannotBegin { said } => self.note_cannot_begin(&said),
             EdgeTold::Object(described) => self.take_object(described, file),
             EdgeTold::Refused { path, why, for_ms, said } => {
                 self.table().refuse(&path, why, Duration::from_millis(for_ms));
@@ -201,9 +192,24 @@ impl EdgeLink {
                 self.passing.refuse(ticket, why);
                 self.count_failure(why, &said);
             }
-            EdgeTold::TriedAgain { why } => count(&self.retries, why),
+            EdgeTold::TriedAgain { why } => count(&self.retries, why.as_str()),
+            EdgeTold::Dropped { why } => count(&self.dropped, why.as_str()),
             EdgeTold::Ended { object, why } => self.table().end(object, why),
         }
+    }
+
+    /// A helper cannot start: nothing answers until another one does.
+    fn note_cannot_begin(&self, said: &str) {
+        // The helper has reported it to the operator by itself.
+        let said = ingest::shown(said).into_owned();
+        let mut table = self.table();
+        table.absence =
+            Some(format!("the edge's helper cannot begin, so nothing is fetched: {said}"));
+        table.forget_questions();
+        table.live().for_each(|live| live.fail_asked(Trouble::Unreachable));
+        drop(table);
+        self.passing.forget();
+        self.purging.fail("the edge's helper cannot begin, see the log");
     }
 
     /// The helper sent a message that can't be used. Requests that wait for it fail, and its slot is freed.
@@ -247,7 +253,7 @@ impl EdgeLink {
         }
         if let Some(why) = response.failure {
             // The viewer gets the origin's own words, so the operator gets a number.
-            count(&self.failures, why);
+            count(&self.failures, why.as_str());
         }
         let live = self.passing.take(ticket, response, file);
         if let Some(live) = live {
@@ -477,6 +483,11 @@ impl EdgeLink {
         self.retries.lock().expect("no holder of this lock can panic").clone()
     }
 
+    /// Responses of an earlier helper that could not be used, by reason.
+    pub(super) fn dropped(&self) -> Counts {
+        self.dropped.lock().expect("no holder of this lock can panic").clone()
+    }
+
     /// Whether the last request to the origin had no answer, or an error of the origin's.
     pub(super) fn origin_is_down(&self) -> bool {
         self.origin_is_down.load(Relaxed)
@@ -497,7 +508,7 @@ impl EdgeLink {
 
     fn count_failure(&self, why: Trouble, said: &str) {
         self.note_origin(Some(why));
-        count(&self.failures, why);
+        count(&self.failures, why.as_str());
         if why != Trouble::NotFound {
             self.complain(said);
         }
@@ -578,9 +589,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
-fn count(counts: &Mutex<Counts>, why: Trouble) {
+fn count(counts: &Mutex<Counts>, why: &'static str) {
     let mut counts = counts.lock().expect("no holder of this lock can panic");
-    *counts.entry(why.as_str()).or_default() += 1;
+    *counts.entry(why).or_default() += 1;
 }
 
 /// The thread that sends questions to the helper, and waits when the helper is slow. It ends only with the helper: a question that cannot be sent

@@ -1,0 +1,119 @@
+//! Stored responses and restarts: their heads are written when they are stored or confirmed, and found again by the next helper.
+//!
+//! Nothing waits for all of them. The first request for a path reads the heads of that path, and a task in the background reads the others. Until it
+//! is done, a purge by prefix or tag waits for it.
+
+use super::Helper;
+use crate::contract::{EdgeTold, Trouble};
+use crate::store::{Damage, StoredResponse, hash_of};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::task::block_in_place;
+
+impl Helper {
+    /// Finds the responses at `path` that an earlier helper has stored, if that has not been done yet.
+    pub(super) fn restore(&self, path: &str) {
+        if let Some(key) = self.store.heads().unread_at(path) {
+            block_in_place(|| self.restore_by_key(key));
+        }
+    }
+
+    /// Finds all responses that an earlier helper has stored.
+    pub(super) fn restore_all(&self) {
+        let heads = self.store.heads();
+        heads.unread_keys().into_iter().for_each(|key| self.restore_by_key(key));
+        heads.note_all_read();
+        // They have not counted until now. If viewers use all of them, the next object finds out.
+        let _ = self.make_room("/", None, 0);
+    }
+
+    fn restore_by_key(&self, key: u64) {
+        let heads = self.store.heads();
+        let Some(numbers) = heads.unread(key) else { return };
+        let read: Vec<_> =
+            numbers.iter().map(|number| (*number, heads.read(*number, key))).collect();
+        let mut found = Vec::new();
+        let mut responses = self.responses();
+        // Two may have read them at once.
+        if !heads.take(key) {
+            return;
+        }
+        let mut dropped = Vec::new();
+        for (number, read) in read {
+            match read {
+                // A film has taken its place, and the helper died before it was removed.
+                Ok(response) if self.known().by_path.has(&response.path) => dropped.push(number),
+                Ok(response) => found.push(response),
+                Err(why) => {
+                    self.tell(EdgeTold::Dropped { why });
+                    dropped.push(number);
+                }
+            }
+        }
+        // In this order, because later ones displace earlier ones.
+        found.sort_by_key(|response| response.asked_at);
+        for response in found {
+            let bytes = response.size + super::OBJECT_BYTES;
+            self.space().begin(response.number, &response.path, bytes, Instant::now());
+            dropped.extend(responses.restore(response));
+        }
+        drop(responses);
+        dropped.into_iter().for_each(|number| self.forget_response(number));
+    }
+
+    /// Lets a restart find a stored response as it is now, if that is worth writing.
+    pub(super) fn save_response(&self, number: u64) {
+        let current = self.responses().current(number);
+        if let Some(response) = current.filter(|response| response.is_worth_saving()) {
+            block_in_place(|| self.save(&response));
+        }
+    }
+
+    fn save(&self, response: &Arc<StoredResponse>) {
+        let heads = self.store.heads();
+        let written = heads.write(response);
+        // Until it has its name, no purge and no change removes the response.
+        let mut responses = self.responses();
+        let current = responses.current(response.number);
+        if !current.is_some_and(|current| Arc::ptr_eq(&current, response)) {
+            // There is a newer state, which is written by the task that has made it.
+            return;
+        }
+        match written.and_then(|head| head.keep()) {
+            Ok(saved) => responses.note_saved(response.number, saved),
+            // The disk may be full. The former head may allow more than this one.
+            Err(_) => heads.remove(response.number),
+        }
+    }
+
+    /// Opens the body of a stored response. One that an earlier helper has stored has to be what was stored.
+    ///
+    /// # Errors
+    /// If it is gone, or is not.
+    pub(super) fn open_body(&self, stored: &StoredResponse) -> io::Result<File> {
+        let file = self.store.open_response(stored.number)?;
+        if let Some(hash) = stored.on_disk.unverified() {
+            let found = block_in_place(|| hash_of(&file, stored.size));
+            if found.is_ok_and(|found| found == *hash) {
+                self.responses().note_verified(stored.number);
+            } else {
+                self.tell(EdgeTold::Dropped { why: Damage::Body });
+                return Err(io::Error::other(Trouble::Disk.as_str()));
+            }
+        }
+        Ok(file)
+    }
+
+    /// What is stored at `path` has to be confirmed before it is used again, also after a restart.
+    pub(super) fn outdate(&self, path: &str) {
+        let outdated = self.responses().outdate(path);
+        self.forget_heads(&outdated);
+    }
+
+    /// A restart does not find these responses.
+    pub(super) fn forget_heads(&self, numbers: &[u64]) {
+        block_in_place(|| numbers.iter().for_each(|number| self.store.heads().remove(*number)));
+    }
+}
