@@ -1,6 +1,10 @@
 //! `fullbore edge`: commands for a running caching edge, and its helper process, which `fullbore serve --origin` starts.
 
+mod ls;
 mod purge;
+mod server_choice;
+mod shown;
+mod why;
 
 use clap::{Args, Subcommand};
 use edge::fetcher::{self, HelperOptions};
@@ -11,7 +15,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-/// Purge what a caching edge has stored
+/// Look into the cache of a caching edge, and purge what is stored
 #[derive(Args)]
 pub(crate) struct Edge {
     #[command(subcommand)]
@@ -22,7 +26,9 @@ pub(crate) struct Edge {
 enum Verb {
     #[command(hide = true)]
     Helper(Helper),
+    Ls(ls::LsCommand),
     Purge(purge::PurgeCommand),
+    Why(why::WhyCommand),
 }
 
 impl Edge {
@@ -30,7 +36,9 @@ impl Edge {
     pub(crate) fn run(self) -> ExitCode {
         match self.verb {
             Verb::Helper(helper) => helper.run(),
+            Verb::Ls(ls) => ls.run(),
             Verb::Purge(purge) => purge.run(),
+            Verb::Why(why) => why.run(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod flaky;
 mod flood;
 mod forwarding;
 mod http_cache_suite;
+mod inquiring;
 mod invalidation;
 mod leaving;
 mod lost_helpers;

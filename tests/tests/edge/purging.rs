@@ -30,6 +30,11 @@ fn edge_command(server: &Server, words: &str) -> Command {
     command
 }
 
+/// Runs `fullbore edge` with these words.
+pub(crate) fn run_edge(server: &Server, words: &str) -> Ran {
+    tool::run(&mut edge_command(server, words))
+}
+
 fn run(server: &Server, words: &str) -> Ran {
     tool::run(&mut command(server, words))
 }

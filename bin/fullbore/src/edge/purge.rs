@@ -1,13 +1,11 @@
 //! `fullbore edge purge`: drops what a running caching edge has stored.
 
+use super::server_choice::ServerChoice;
 use crate::{say, tell};
 use clap::{ArgGroup, Args};
-use config::Config;
 use edge::purge::{Purge, PurgeScope, Purged};
 use serde_json::json;
 use server::upgrade;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Drop stored responses before their time: at once, whole films and all variants
@@ -38,24 +36,14 @@ pub(super) struct PurgeCommand {
     /// Print JSON to standard output
     #[arg(long)]
     json: bool,
-    /// The server's configuration file, to find the server
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The address that it listens on, if it was started with --listen
-    #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
-    /// Its state directory, if it was started with --state
-    #[arg(long, value_name = "DIR")]
-    state: Option<PathBuf>,
-    /// Its socket [default: STATE/upgrade-ADDR:PORT.sock]
-    #[arg(long, value_name = "FILE")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    server: ServerChoice,
 }
 
 impl PurgeCommand {
     /// Purges, and prints what was found.
     pub(super) fn run(self) -> ExitCode {
-        let socket = match self.socket() {
+        let socket = match self.server.socket() {
             Ok(socket) => socket,
             Err(why) => {
                 tell(&why);
@@ -73,17 +61,6 @@ impl PurgeCommand {
                 ExitCode::FAILURE
             }
         }
-    }
-
-    fn socket(&self) -> Result<PathBuf, String> {
-        if let Some(socket) = &self.socket {
-            return Ok(socket.clone());
-        }
-        let read = self.config.as_deref().map(Config::read).transpose();
-        let mut config = read.map_err(|error| error.to_string())?.unwrap_or_default();
-        config.listen = self.listen.unwrap_or(config.listen);
-        config.state = self.state.clone().unwrap_or(config.state);
-        Ok(upgrade::socket_path(&config))
     }
 
     fn purge(self) -> Purge {

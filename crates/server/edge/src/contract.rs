@@ -4,6 +4,7 @@
 //! from 0.
 
 use crate::http_cache::{Fields, is_of_connection};
+use crate::inquiry::{Findings, Inquiry};
 use crate::purge::{Purge, Purged};
 use crate::store::Damage;
 use helper_process::packets::PACKET_BYTES_MAX;
@@ -96,6 +97,13 @@ pub enum EdgeAsk {
         ticket: u64,
         /// The purge.
         purge: Purge,
+    },
+    /// Say what is kept. The answer is an [`EdgeTold::Found`].
+    Inquire {
+        /// Identifies the question.
+        ticket: u64,
+        /// The question.
+        inquiry: Inquiry,
     },
 }
 
@@ -316,6 +324,13 @@ pub enum EdgeTold {
         why: Trouble,
         /// Details for the operator.
         said: String,
+    },
+    /// The answer to an operator's question.
+    Found {
+        /// Identifies the question.
+        ticket: u64,
+        /// What was found.
+        findings: Box<Findings>,
     },
     /// A response that an earlier helper has stored can't be used, and is removed.
     Dropped {

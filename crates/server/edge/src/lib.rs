@@ -20,6 +20,7 @@ pub mod contract;
 pub mod credentials;
 pub mod fetcher;
 pub mod http_cache;
+pub mod inquiry;
 mod origin;
 pub mod policy;
 pub mod purge;

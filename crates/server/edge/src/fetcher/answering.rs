@@ -144,6 +144,7 @@ impl Helper {
                 self.tell(EdgeTold::NoObject { path: path.to_owned(), for_ms });
             }
             Err((why, said)) => {
+                self.reasons.note(path, &said, Instant::now());
                 let (path, said) = (path.to_owned(), shortened(&said));
                 let for_ms = refused_for(why).as_millis() as u64;
                 self.tell(EdgeTold::Refused { path, why, for_ms, said });
@@ -416,13 +417,14 @@ fn updated(mut fields: Fields, newer: &Fields) -> Fields {
     fields
 }
 
-fn fresh_left(object: &Stored) -> Duration {
+/// How much longer it is fresh.
+pub(super) fn fresh_left(object: &Stored) -> Duration {
     let said = object.said();
     said.terms.fresh.saturating_sub(said.at.elapsed())
 }
 
 /// How much longer it may be served while the origin is unreachable.
-fn stale_left(object: &Stored) -> Duration {
+pub(super) fn stale_left(object: &Stored) -> Duration {
     let said = object.said();
     said.terms.fresh.saturating_add(said.terms.stale).saturating_sub(said.at.elapsed())
 }

@@ -5,10 +5,12 @@ mod arriving;
 mod fetching;
 mod full_disk;
 mod handed;
+mod inquiring;
 mod leaving;
 mod passed_space;
 mod passing;
 mod purging;
+mod reasons;
 mod receiving;
 mod restoring;
 mod slots;
@@ -27,6 +29,7 @@ use helper_process::sandbox::{self, Confined, HelperNeeds};
 use leaving::Viewers;
 use passed_space::PassedSpace;
 use passing::UnderWay;
+use reasons::RecentReasons;
 use slots::Slots;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -81,6 +84,7 @@ struct Helper {
     alone: Paths,
     refreshed: Paths,
     purges_begun: Mutex<HashSet<u64>>,
+    reasons: RecentReasons,
     silent_max: Duration,
     confined: Confined,
 }
@@ -201,6 +205,7 @@ impl Helper {
             alone: Paths::alone(),
             refreshed: Paths::refreshed(),
             purges_begun: Mutex::default(),
+            reasons: RecentReasons::default(),
             silent_max,
             confined,
         };
@@ -225,6 +230,12 @@ impl Helper {
             }
             EdgeAsk::Left { ticket } => helper.viewers.leave(ticket),
             EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, purge, runtime.handle()),
+            EdgeAsk::Inquire { ticket, inquiry } => {
+                runtime.spawn_blocking(move || {
+                    let findings = Box::new(helper.inquire(&inquiry));
+                    helper.tell(EdgeTold::Found { ticket, findings });
+                });
+            }
             EdgeAsk::Used { objects } => {
                 let (now, mut space) = (Instant::now(), helper.space());
                 objects.into_iter().for_each(|object| space.use_of(object, now));
@@ -284,8 +295,22 @@ impl Helper {
         }
         known.tags.remove(object.number, &object.said().terms.tags);
         drop(known);
+        self.note_removed(&object.path, why);
         self.tell(EdgeTold::Ended { object: object.number, why });
         true
+    }
+
+    /// Notes why nothing is kept at a path any more.
+    fn note_removed(&self, path: &str, why: Trouble) {
+        let said = match why {
+            Trouble::Evicted => "it was evicted: the cache needed its space",
+            Trouble::Purged => "it was purged",
+            Trouble::NotFound => "the origin doesn't have it any more, or refuses it",
+            Trouble::Uncacheable => "the origin does not allow it to be kept as a film any more",
+            Trouble::Changed => "the origin has another version",
+            _ => "its file can't be used: see the log",
+        };
+        self.reasons.note(path, said, Instant::now());
     }
 
     /// Removes the files of an object that is hidden.
@@ -329,7 +354,12 @@ impl Helper {
             let object = self.known().by_number.get(&number).cloned();
             match object {
                 Some(object) => self.end(&object, Trouble::Evicted),
-                None => self.forget_response(number),
+                None => {
+                    if let Some(response) = self.responses().current(number) {
+                        self.note_removed(&response.path, Trouble::Evicted);
+                    }
+                    self.forget_response(number);
+                }
             }
         }
     }

@@ -435,7 +435,7 @@ impl Helper {
     }
 
     /// The paths of what is kept that differ from `path` only in the spelling of names: to an origin that finds files by any spelling, they are one.
-    fn spellings(&self, responses: &Responses, path: &str) -> Vec<String> {
+    pub(super) fn spellings(&self, responses: &Responses, path: &str) -> Vec<String> {
         let known = self.known();
         let kept = known.by_path.spellings(path).into_iter().chain(responses.spellings(path));
         kept.map(str::to_owned).collect()

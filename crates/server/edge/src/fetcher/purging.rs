@@ -65,7 +65,12 @@ impl Helper {
         for number in &responses {
             match is_soft {
                 true => stored.make_stale(*number, now),
-                false => drop(stored.remove(*number)),
+                false => {
+                    if let Some(response) = stored.current(*number) {
+                        self.note_removed(&response.path, Trouble::Purged);
+                    }
+                    stored.remove(*number);
+                }
             }
         }
         drop(stored);

@@ -207,12 +207,14 @@ impl Helper {
         if is_object {
             self.forget_responses_at(path);
         }
-        let may_store = !is_object
-            && self.is_kept(path, request, status, &fields)
-            && length.is_none_or(|length| length <= bytes_max);
+        let fits = length.is_none_or(|length| length <= bytes_max);
+        let may_keep = self.may_keep(path, request, (status, &fields), fits);
         let begin = || self.begin_response(path, number, length.unwrap_or(BLOCK_BYTES));
-        let arriving = may_store.then(begin).flatten();
+        let arriving = (!is_object && may_keep.is_ok()).then(begin).flatten();
         let is_stored = arriving.is_some();
+        if !is_object && !is_stored {
+            self.note_not_kept(path, (request, status), may_keep.err());
+        }
         if let Some(known) = known.as_ref().filter(|_| !is_stored && replaces(request, status)) {
             self.withdraw(known, status);
         }
@@ -354,14 +356,31 @@ impl Helper {
         self.tell(EdgeTold::Invalid { path: path.to_owned(), object: None });
     }
 
+    /// Notes why a response is not stored, for operators.
+    fn note_not_kept(
+        &self,
+        path: &str,
+        (request, status): (&ForwardedRequest, u16),
+        why: Option<&str>,
+    ) {
+        if request.method != "HEAD" {
+            let why = why.unwrap_or("the cache has no room for it");
+            let said = format!("the response to {} with status {status}: {why}", request.method);
+            self.reasons.note(path, &said, std::time::Instant::now());
+        }
+    }
+
     /// Whether a response is to be stored.
-    fn is_kept(
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_keep(
         &self,
         path: &str,
         request: &ForwardedRequest,
-        status: u16,
-        fields: &Fields,
-    ) -> bool {
+        (status, fields): (u16, &Fields),
+        fits: bool,
+    ) -> Result<(), &'static str> {
         let is_posted = || {
             let named = fields.first("content-location");
             let is_own = named.and_then(|value| self.origin.path_of(path, value));
@@ -373,8 +392,11 @@ impl Helper {
             let is_result = request.method == "POST" && status == 200;
             is_result && is_plain && is_explicit && is_own.as_deref() == Some(path)
         };
-        (request.method == "GET" || is_posted())
-            && may_store(&request.fields, status, fields).is_ok()
+        match request.method == "GET" || is_posted() {
+            true if fits => may_store(&request.fields, status, fields),
+            true => Err("it is longer than half of the cache"),
+            false => Err("responses to this method are not kept"),
+        }
     }
 
     /// Makes room for a response that is to be stored, if there is any.

@@ -92,6 +92,25 @@ impl<V> ByPath<V> {
         paths.into_iter().filter_map(|path| self.values.get(path)).collect()
     }
 
+    /// At most `count` paths under a prefix, in order, after one of them. Spellings of the prefix count as well.
+    pub(crate) fn page(&self, prefix: &str, after: Option<&str>, count: usize) -> Vec<String> {
+        let from = match after.filter(|after| *after >= prefix) {
+            Some(after) => Bound::Excluded(after),
+            None => Bound::Included(prefix),
+        };
+        let own = self.values.range::<str, _>((from, Bound::Unbounded)).map(|(path, _)| path);
+        let own = own.take_while(|path| path.starts_with(prefix)).take(count).cloned();
+        let common = common_form(prefix);
+        let others = self.others_from(&common).take_while(|(one, _)| one.starts_with(&*common));
+        let others = others.map(|(_, path)| path);
+        let others = others.filter(|path| after.is_none_or(|after| path.as_str() > after)).cloned();
+        let mut paths: Vec<String> = own.chain(others).collect();
+        paths.sort_unstable();
+        paths.dedup();
+        paths.truncate(count);
+        paths
+    }
+
     fn under(&self, prefix: &str) -> Vec<&str> {
         let prefix = common_form(prefix);
         let from = (Bound::Included(&*prefix), Bound::Unbounded);

@@ -69,6 +69,11 @@ impl CacheSpace {
         }
     }
 
+    /// When `object` was last used, if that is known.
+    pub(crate) fn used(&self, object: u64) -> Option<Instant> {
+        self.objects.get(&object)?.used
+    }
+
     /// Removes `object`.
     pub(crate) fn remove(&mut self, object: u64, now: Instant) {
         let Some(warmth) = self.objects.remove(&object) else { return };

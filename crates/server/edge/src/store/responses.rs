@@ -130,6 +130,16 @@ impl Responses {
         self.by_path.has(path)
     }
 
+    /// All variants at `path`.
+    pub(crate) fn at(&self, path: &str) -> Vec<Arc<StoredResponse>> {
+        self.by_path.get(path).cloned().unwrap_or_default()
+    }
+
+    /// At most `count` paths under a prefix, in order, after one of them.
+    pub(crate) fn page(&self, prefix: &str, after: Option<&str>, count: usize) -> Vec<String> {
+        self.by_path.page(prefix, after, count)
+    }
+
     /// The numbers of all variants at `path`.
     pub(crate) fn numbers(&self, path: &str) -> Vec<u64> {
         self.by_path.get(path).into_iter().flatten().map(|one| one.number).collect()

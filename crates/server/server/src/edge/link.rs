@@ -1,6 +1,7 @@
 //! The workers' shared knowledge of the origin's objects, from the helper's reports.
 
 use super::cached::{Cached, Live};
+use super::inquiring::Inquiring;
 use super::passing::{Passing, Ticket};
 use super::purging::{BegunPurge, PurgeCounts, PurgeFailed, Purging};
 use super::spellings::Spellings;
@@ -54,6 +55,7 @@ pub(crate) struct EdgeLink {
     dropped: Mutex<Counts>,
     passing: Passing,
     purging: Purging,
+    pub(super) inquiring: Inquiring,
     /// How the origin spells names.
     pub(super) spellings: Spellings,
     askers: AtomicU64,
@@ -87,6 +89,7 @@ impl EdgeLink {
             dropped: Mutex::default(),
             passing,
             purging: Purging::default(),
+            inquiring: Inquiring::default(),
             spellings: Spellings::default(),
             askers: AtomicU64::new(1),
             told: Mutex::default(),
@@ -133,6 +136,7 @@ impl EdgeLink {
         drop(table);
         self.passing.forget();
         self.purging.fail(GONE);
+        self.inquiring.fail(GONE);
         self.wake_all();
         self.complain(GONE);
     }
@@ -146,7 +150,8 @@ impl EdgeLink {
                 table.live().for_each(|live| live.forget_helper());
                 drop(table);
                 self.passing.forget();
-                self.purging.again().into_iter().for_each(|ask| self.ask(ask));
+                let again = self.purging.again().into_iter().chain(self.inquiring.again());
+                again.for_each(|ask| self.ask(ask));
             }
             EdgeTold::CannotBegin { said } => self.note_cannot_begin(&said),
             EdgeTold::Object(described) => self.take_object(described, file),
@@ -194,12 +199,14 @@ impl EdgeLink {
             }
             EdgeTold::TriedAgain { why } => count(&self.retries, why.as_str()),
             EdgeTold::Dropped { why } => count(&self.dropped, why.as_str()),
+            EdgeTold::Found { ticket, findings } => self.inquiring.done(ticket, *findings),
             EdgeTold::Ended { object, why } => self.table().end(object, why),
         }
     }
 
     /// A helper cannot start: nothing answers until another one does.
     fn note_cannot_begin(&self, said: &str) {
+        const WHY: &str = "the edge's helper cannot begin, see the log";
         // The helper has reported it to the operator by itself.
         let said = ingest::shown(said).into_owned();
         let mut table = self.table();
@@ -209,7 +216,8 @@ impl EdgeLink {
         table.live().for_each(|live| live.fail_asked(Trouble::Unreachable));
         drop(table);
         self.passing.forget();
-        self.purging.fail("the edge's helper cannot begin, see the log");
+        self.purging.fail(WHY);
+        self.inquiring.fail(WHY);
     }
 
     /// The helper sent a message that can't be used. Requests that wait for it fail, and its slot is freed.
@@ -428,7 +436,7 @@ impl EdgeLink {
         self.ask(EdgeAsk::Used { objects });
     }
 
-    fn ask(&self, ask: EdgeAsk) {
+    pub(super) fn ask(&self, ask: EdgeAsk) {
         // If the thread has ended, the helper is gone, which the other thread announces.
         let _ = self.asks.send(ask);
     }
@@ -448,6 +456,9 @@ impl EdgeLink {
             EdgeAsk::Pass { ticket, .. } => self.passing.refuse(ticket, why),
             EdgeAsk::Purge { ticket, .. } => {
                 self.purging.refuse(ticket, "the edge's helper cannot be asked, see the log");
+            }
+            EdgeAsk::Inquire { .. } => {
+                self.inquiring.fail("the edge's helper cannot be asked, see the log");
             }
             // It is reported again in a second; and what nobody needs is fetched to its end.
             EdgeAsk::Used { .. } | EdgeAsk::Left { .. } => {}

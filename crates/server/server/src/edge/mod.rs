@@ -3,7 +3,7 @@
 //! Two threads talk to the helper, one in each direction ([`link`]). Their results are in one table for all workers. A worker has its own open
 //! files ([`local`]), so a request for a cached and fresh object takes no lock, and its bytes take the same way as those of a library's file.
 //! Sessions wait for missing objects; the worker is woken when there is news. Responses that must not be cached are fetched for each session alone
-//! ([`passing`]). Operators' purges go the same way ([`purging`]).
+//! ([`passing`]). Operators' purges ([`purging`]) and questions ([`inquiring`]) go the same way.
 //!
 //! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`fair_queue`]). So one client can't
 //! starve the others, and a question is dropped when its viewer disconnects.
@@ -13,6 +13,7 @@ mod cached;
 mod fair_queue;
 mod figures;
 mod growing;
+mod inquiring;
 mod key;
 mod link;
 mod local;

@@ -123,7 +123,8 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
                 | ToNew::Go
                 | ToNew::Settled
                 | ToNew::Config { .. }
-                | ToNew::Purged { .. },
+                | ToNew::Purged { .. }
+                | ToNew::Found { .. },
                 _,
             ) => return Err(UpgradeError::Gone),
         }

@@ -11,6 +11,7 @@ use crate::notify::notify;
 use crate::signals::News;
 use config::obstacle;
 use config::{AcmeChallenge, Config};
+use edge::inquiry::Inquiry;
 use edge::purge::Purge;
 use helper_process::packets;
 use rustix::net::UCred;
@@ -29,6 +30,9 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
 /// A pause when no descriptor is left for a client.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// The answer to requests for a caching edge, if this server is none.
+const NO_EDGE: &str = "it is no caching edge: it was started without --origin";
 
 /// Serves a running server's upgrade socket, on a thread of its own.
 pub(crate) struct HandoffServer {
@@ -87,7 +91,7 @@ impl HandoffServer {
         if who.uid != rustix::process::geteuid() {
             refuse(
                 line,
-                "only the user who runs it may upgrade it or purge its cache: become that user, for example with sudo -u",
+                "only the user who runs it may upgrade it, or look into its cache and purge it: become that user, for example with sudo -u",
             );
             let user = who.uid.as_raw();
             return Err(HandoffFailed(format!(
@@ -99,6 +103,10 @@ impl HandoffServer {
             Some((ToOld::Show, _)) => return self.show(line).map(|()| false).map_err(cannot),
             Some((ToOld::Purge { purge }, _)) => {
                 self.purge(line, purge, process);
+                return Ok(false);
+            }
+            Some((ToOld::Inquire { inquiry }, _)) => {
+                self.inquire(line, inquiry);
                 return Ok(false);
             }
             Some((ToOld::Failed { why }, _)) => {
@@ -151,16 +159,29 @@ impl HandoffServer {
 
     /// Carries out a purge. If the client has gone, the log has the outcome.
     fn purge(&self, line: &OwnedFd, purge: Purge, process: NonZeroI32) {
-        let Some(edge) = self.admin.edge() else {
-            return refuse(line, "it is no caching edge: it was started without --origin");
-        };
-        let rules = KeyRules {
-            checks_tokens: !self.config.signing.keys.is_empty(),
-            has_bucket: self.config.edge.has_bucket(),
-        };
-        match edge.purge(purge, &format!("process {process}"), rules) {
+        let Some(edge) = self.admin.edge() else { return refuse(line, NO_EDGE) };
+        match edge.purge(purge, &format!("process {process}"), self.key_rules()) {
             Ok(purged) => drop(packets::send(line, &ToNew::Purged { purged }, None)),
             Err(why) => refuse(line, &why.to_string()),
+        }
+    }
+
+    /// Answers a question about what is stored.
+    fn inquire(&self, line: &OwnedFd, inquiry: Inquiry) {
+        let Some(edge) = self.admin.edge() else { return refuse(line, NO_EDGE) };
+        match edge.inquire(inquiry, self.key_rules()) {
+            Ok(findings) => {
+                let found = ToNew::Found { findings: Box::new(findings) };
+                drop(packets::send(line, &found, None));
+            }
+            Err(why) => refuse(line, &why),
+        }
+    }
+
+    fn key_rules(&self) -> KeyRules {
+        KeyRules {
+            checks_tokens: !self.config.signing.keys.is_empty(),
+            has_bucket: self.config.edge.has_bucket(),
         }
     }
 

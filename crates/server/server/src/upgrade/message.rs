@@ -1,5 +1,6 @@
 //! The messages between servers, and to the command that starts a new one.
 
+use edge::inquiry::{Findings, Inquiry};
 use edge::purge::{Purge, Purged};
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,11 @@ pub(crate) enum ToOld {
     Purge {
         /// The purge.
         purge: Purge,
+    },
+    /// Say what a caching edge has stored. A URL is as the operator wrote it.
+    Inquire {
+        /// The question.
+        inquiry: Inquiry,
     },
     /// I cannot start.
     Failed {
@@ -60,6 +66,11 @@ pub(crate) enum ToNew {
     Purged {
         /// What it found.
         purged: Purged,
+    },
+    /// What a caching edge has stored.
+    Found {
+        /// The answer.
+        findings: Box<Findings>,
     },
     /// That was all.
     All {

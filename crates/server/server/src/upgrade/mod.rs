@@ -1,5 +1,5 @@
 //! Hot restart: a new process takes over the listeners without dropping viewers. The same socket reports the configuration that a server runs with,
-//! and takes purges of a caching edge.
+//! and takes an operator's purges of a caching edge and questions about it.
 //!
 //! A running server keeps a Unix socket, its upgrade socket. A new server, started by `fullbore upgrade`, connects there and
 //! receives the listeners' descriptors. It starts completely before it reports ready; only then does the old one stop accepting and the new one
@@ -19,16 +19,17 @@
 //!
 //! Read first: `message.rs`, then `handoff_server.rs` for the old server and `handoff_client.rs` for the new one.
 
+mod edge_requests;
 mod error;
 mod handoff_client;
 mod handoff_server;
 mod listener_set;
 mod listener_setup;
 mod message;
-mod purging;
 mod running;
 mod socket;
 
+pub use edge_requests::{EdgeRequestError, inquire, purge};
 pub use error::UpgradeError;
 pub(crate) use handoff_client::Inherited;
 pub use handoff_client::{HandoffClient, give_up};
@@ -36,7 +37,6 @@ pub(crate) use handoff_server::HandoffServer;
 pub(crate) use listener_set::{ListenerSet, PlainListener};
 pub(crate) use listener_setup::ListenerSetup;
 pub use message::ToLauncher;
-pub use purging::{PurgeError, purge};
 pub use running::running_config;
 
 use config::Config;

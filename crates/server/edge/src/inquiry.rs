@@ -1,0 +1,82 @@
+//! Operators' questions: what is kept at a URL, until when, and why nothing is.
+
+use serde::{Deserialize, Serialize};
+
+/// An operator's question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Inquiry {
+    /// What is kept of one URL, or why nothing is.
+    Why {
+        /// The URL's path and query, as in [`crate::contract`].
+        url: String,
+    },
+    /// What is kept, by path: one page.
+    List {
+        /// The beginning of the paths.
+        prefix: String,
+        /// The last path of the page before.
+        after: Option<String>,
+    },
+}
+
+/// What is known. It fits into a message: pages are short, and long texts are cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Findings {
+    /// What is kept, by path and its spellings.
+    pub paths: Vec<KeptPath>,
+    /// Whether there are more paths after the last one.
+    pub has_more: bool,
+    /// Why nothing is kept, or why something else was not, if that is still known.
+    pub reason: Option<RecentReason>,
+    /// Whether all responses have been found that were stored before a restart.
+    pub are_all_found: bool,
+}
+
+/// What is kept at one path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptPath {
+    /// The path with its query.
+    pub path: String,
+    /// The film, or each variant of the response.
+    pub copies: Vec<KeptCopy>,
+}
+
+/// A film, or a variant of a response that is stored whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptCopy {
+    /// Whether it is a film: kept in blocks.
+    pub is_film: bool,
+    /// The status.
+    pub status: u16,
+    /// The length.
+    pub bytes: u64,
+    /// How much of that is in the cache.
+    pub present_bytes: u64,
+    /// The entity tag, or else the date of the last change.
+    pub version: Option<String>,
+    /// Its age.
+    pub age_seconds: u64,
+    /// For how long it is still fresh.
+    pub fresh_seconds: u64,
+    /// For how long it may still be used while the origin can't be reached, the time above included.
+    pub usable_seconds: u64,
+    /// Whether the origin has to confirm it before it is used, even if that can't be reached.
+    pub has_to_be_confirmed: bool,
+    /// Surrogate keys.
+    pub tags: Vec<String>,
+    /// The number of tags that are left out here.
+    pub tags_left_out: u64,
+    /// The request fields that have selected it, by `Vary`.
+    pub selected_by: Vec<(String, Option<String>)>,
+    /// When a viewer has last got some of it, if that was since the helper started.
+    pub used_seconds_ago: Option<u64>,
+}
+
+/// What happened the last time that something at a path was not kept, or was removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecentReason {
+    /// In words.
+    pub why: String,
+    /// When.
+    pub seconds_ago: u64,
+}
