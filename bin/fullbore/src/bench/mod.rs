@@ -4,6 +4,7 @@ mod ablate;
 mod connections;
 mod disk;
 mod edge;
+mod eviction;
 mod fill_beside;
 mod gateway;
 mod heartbeats;
@@ -32,6 +33,7 @@ enum Kind {
     Connections(connections::Connections),
     Disk(disk::DiskReads),
     Edge(edge::EdgeBench),
+    Eviction(eviction::Eviction),
     FillBeside(fill_beside::FillBeside),
     Gateway(gateway::Gateway),
     Heartbeats(heartbeats::Heartbeats),
@@ -53,6 +55,7 @@ impl Bench {
             Kind::Connections(connections) => connections.run(),
             Kind::Disk(disk) => disk.run(),
             Kind::Edge(edge) => edge.run(),
+            Kind::Eviction(eviction) => eviction.run(),
             Kind::FillBeside(beside) => beside.run(),
             Kind::Gateway(gateway) => gateway.run(),
             Kind::Heartbeats(heartbeats) => heartbeats.run(),

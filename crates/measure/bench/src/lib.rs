@@ -14,6 +14,7 @@ pub mod connections;
 mod counters;
 pub mod disk_reads;
 pub mod edge;
+pub mod eviction;
 pub mod fill;
 pub mod gateway;
 pub mod heartbeats;

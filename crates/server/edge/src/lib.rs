@@ -32,4 +32,4 @@ use std::time::Duration;
 pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 pub use origin::{OriginAddress, check_trusted, escaped};
-pub use store::Damage;
+pub use store::{CacheSpace, Damage};

@@ -26,6 +26,7 @@ mod swarm_page;
 mod tests;
 mod verdict;
 
+pub use chart::curves::Curve;
 pub use chart::foretold::Foretold;
 pub use day_page::day_page;
 pub use plan_page::{foretold_chart, plan_page};
@@ -39,6 +40,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use steps::Taken;
+
+/// Curves as an SVG file of their own. `None` if no curve has two points.
+pub fn curves_chart(title: &str, curves: &[Curve], axis: &str) -> Option<String> {
+    Some(chart::curves::chart("curves", title, curves, axis)?.standalone())
+}
 
 /// Figures for a page.
 #[derive(Clone, Debug, Default)]

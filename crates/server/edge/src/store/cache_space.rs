@@ -18,7 +18,7 @@ const IN_USE: Duration = Duration::from_secs(3);
 const GONE_MAX: usize = 100_000;
 
 /// The size and the heat of all objects.
-pub(crate) struct CacheSpace {
+pub struct CacheSpace {
     bytes_max: u64,
     objects: HashMap<u64, Warmth>,
     /// The size of all objects.
@@ -36,16 +36,18 @@ struct Warmth {
 }
 
 impl CacheSpace {
-    pub(crate) fn new(bytes_max: u64) -> Self {
+    /// An empty cache.
+    pub fn new(bytes_max: u64) -> Self {
         Self { bytes_max, objects: HashMap::new(), bytes: 0, gone: HashMap::new() }
     }
 
-    pub(crate) fn bytes_max(&self) -> u64 {
+    /// The size limit.
+    pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
     /// Adds a new object, or a new version of one.
-    pub(crate) fn begin(&mut self, object: u64, path: &str, bytes: u64, now: Instant) {
+    pub fn begin(&mut self, object: u64, path: &str, bytes: u64, now: Instant) {
         let path = hash(path);
         let heat = self.gone.remove(&path).map_or(0.0, |(heat, since)| left(heat, since, now));
         let new = Warmth { bytes, path, heat, used: None, since: now };
@@ -54,7 +56,7 @@ impl CacheSpace {
     }
 
     /// Adds `bytes` to the size of `object`, if it is still there.
-    pub(crate) fn add(&mut self, object: u64, bytes: u64) {
+    pub fn add(&mut self, object: u64, bytes: u64) {
         if let Some(warmth) = self.objects.get_mut(&object) {
             warmth.bytes += bytes;
             self.bytes += bytes;
@@ -62,7 +64,7 @@ impl CacheSpace {
     }
 
     /// Records a use of `object`.
-    pub(crate) fn use_of(&mut self, object: u64, now: Instant) {
+    pub fn use_of(&mut self, object: u64, now: Instant) {
         if let Some(warmth) = self.objects.get_mut(&object) {
             warmth.heat = warmth.heat_at(now) + 1.0;
             (warmth.used, warmth.since) = (Some(now), now);
@@ -75,7 +77,7 @@ impl CacheSpace {
     }
 
     /// Removes `object`.
-    pub(crate) fn remove(&mut self, object: u64, now: Instant) {
+    pub fn remove(&mut self, object: u64, now: Instant) {
         let Some(warmth) = self.objects.remove(&object) else { return };
         self.bytes -= warmth.bytes;
         self.gone.insert(warmth.path, (warmth.heat, warmth.since));
@@ -90,13 +92,13 @@ impl CacheSpace {
     }
 
     /// The size of all objects.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// The coldest objects that together have `bytes`, except those that are busy or in use, and the number of bytes that are lacking if
     /// those do not suffice.
-    pub(crate) fn coldest(
+    pub fn coldest(
         &self,
         bytes: u64,
         now: Instant,
@@ -116,7 +118,7 @@ impl CacheSpace {
     }
 
     /// The coldest objects to evict so that `bytes` more fit, except those that are busy or in use. `None` if that is not enough.
-    pub(crate) fn make(
+    pub fn make(
         &self,
         bytes: u64,
         now: Instant,

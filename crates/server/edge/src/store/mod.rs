@@ -17,7 +17,7 @@ mod tag_index;
 
 pub(crate) use blocks::Runs;
 pub(crate) use by_path::{ByPath, common_form};
-pub(crate) use cache_space::CacheSpace;
+pub use cache_space::CacheSpace;
 pub(crate) use epochs::{Epoch, Outdated};
 pub use heads::Damage;
 pub(crate) use heads::{Heads, OnDisk, hash_of};

@@ -5,6 +5,7 @@
 pub(crate) mod amounts;
 pub(crate) mod bars;
 pub(crate) mod course;
+pub(crate) mod curves;
 pub(crate) mod flows;
 pub(crate) mod foretold;
 pub(crate) mod growth;
