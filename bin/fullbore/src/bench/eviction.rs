@@ -1,6 +1,6 @@
 //! `fullbore bench eviction`.
 
-use ::bench::eviction::{Demand, DrawnSize, Options, run};
+use ::bench::eviction::{DrawnDemand, DrawnSize, Options, run};
 use clap::Args;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use std::process::ExitCode;
 
 /// Compare which bytes caches of video miss: the edge's eviction and other policies
 ///
-/// Draws viewers' reads by seed, and replays them in virtual time against the edge's own code. Python's libcachesim, if it is installed, replays the
-/// same reads with other policies. The result is the share of bytes that each misses, once the caches have filled. The machine's speed doesn't matter.
+/// Draws viewers' reads by seed, and replays them in virtual time against the edge's own code. Python's libcachesim, if it is installed,
+/// replays the same reads with other policies. The result is the share of bytes that each misses, once the caches have filled. The machine's
+/// speed doesn't matter.
 #[derive(Args)]
 pub(super) struct Eviction {
     /// Demands to draw: zipf, churn, binge, release, scan
-    #[arg(long, value_name = "DEMAND", value_delimiter = ',', default_values = Demand::ALL.map(|(_, name)| name))]
-    demand: Vec<Demand>,
+    #[arg(long, value_name = "DEMAND", value_delimiter = ',', default_values = DrawnDemand::ALL.map(|(_, name)| name))]
+    demand: Vec<DrawnDemand>,
     /// Number of titles on the first day
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=100_000))]
     titles: u32,

@@ -1,7 +1,7 @@
 """Replays a trace with libcachesim's policies, as the other side of `fullbore bench eviction`.
 
-Usage: python3 -c SCRIPT TRACE WARM_UP OUT MIB..., where TRACE has lines of second,object,MiB. The first WARM_UP lines only fill the caches. Writes a line to
-OUT for each policy: its name, a tab, and the byte miss ratio for each size of the cache.
+Usage: python3 -c SCRIPT TRACE WARM_UP OUT MIB..., where TRACE has lines of second,object,MiB. The first WARM_UP lines only fill the caches.
+Writes a line to OUT for each policy: its name, and the byte miss ratio for each size of the cache, separated by tabs.
 """
 
 import os

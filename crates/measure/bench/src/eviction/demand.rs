@@ -1,4 +1,4 @@
-//! Demand for video at one edge, drawn by seed: the reads of all viewers, in the order of time.
+//! DrawnDemand for video at one edge, drawn by seed: the reads of all viewers, in the order of time.
 //!
 //! A title is read in parts of half a minute, as its viewers play it. Titles are wanted by Zipf's law. Each demand adds one thing to that:
 //! new titles every day, series that viewers watch on, a release that takes half of all plays, or a crawler that reads everything once.
@@ -29,7 +29,7 @@ const ZIPF: f64 = 0.8;
 const NEW_FACTOR: f64 = 30.0;
 const NEW_HALF_LIFE_DAYS: f64 = 2.0;
 
-/// New titles in a day of [`Demand::Churn`], in percent of all titles.
+/// New titles in a day of [`DrawnDemand::Churn`], in percent of all titles.
 const NEW_PERCENT: u32 = 2;
 
 /// Episodes of a series.
@@ -47,7 +47,7 @@ const CRAWL_SECONDS: u32 = 12 * 3600;
 
 /// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Demand {
+pub enum DrawnDemand {
     /// The same titles every day, by Zipf's law.
     Zipf,
     /// New titles every day, which are wanted less each day.
@@ -60,7 +60,7 @@ pub enum Demand {
     Scan,
 }
 
-impl Demand {
+impl DrawnDemand {
     /// All of them, with their names.
     pub const ALL: [(Self, &str); 5] = [
         (Self::Zipf, "zipf"),
@@ -75,7 +75,7 @@ impl Demand {
     }
 }
 
-impl FromStr for Demand {
+impl FromStr for DrawnDemand {
     type Err = UnknownName;
 
     fn from_str(name: &str) -> Result<Self, UnknownName> {
@@ -154,7 +154,7 @@ impl Trace {
 }
 
 /// Draws the reads of a demand.
-pub(super) fn draw(demand: Demand, size: DrawnSize, seed: u64) -> Trace {
+pub(super) fn draw(demand: DrawnDemand, size: DrawnSize, seed: u64) -> Trace {
     let mut world = World::new(demand, size, Rng::with_seed(seed));
     for hour in 0..size.days * 24 {
         let weights = world.weights(hour);
@@ -166,7 +166,7 @@ pub(super) fn draw(demand: Demand, size: DrawnSize, seed: u64) -> Trace {
             world.play(hour, second, &weights);
         }
     }
-    if demand == Demand::Scan {
+    if demand == DrawnDemand::Scan {
         world.crawl();
     }
     let World { mut trace, .. } = world;
@@ -184,7 +184,7 @@ fn share_of_hour(hour: u32) -> f64 {
 }
 
 struct World {
-    demand: Demand,
+    demand: DrawnDemand,
     size: DrawnSize,
     random: Rng,
     trace: Trace,
@@ -196,7 +196,7 @@ struct World {
 }
 
 impl World {
-    fn new(demand: Demand, size: DrawnSize, random: Rng) -> Self {
+    fn new(demand: DrawnDemand, size: DrawnSize, random: Rng) -> Self {
         let (trace, titles) = (Trace::default(), Vec::new());
         let mut world = Self { demand, size, random, trace, titles, parts: 1, release: None };
         let mut ranks: Vec<u32> = (1..=size.titles).collect();
@@ -209,7 +209,7 @@ impl World {
 
     /// A film of 80 to 140 minutes, an episode or a clip; an episode if viewers binge.
     fn add(&mut self, rank: u32, came: Option<u32>) {
-        let kind = if self.demand == Demand::Binge { 1 } else { self.random.u32(..3) };
+        let kind = if self.demand == DrawnDemand::Binge { 1 } else { self.random.u32(..3) };
         let minutes = match kind {
             0 => self.random.u32(80..=140),
             1 => self.random.u32(20..=60),
@@ -232,7 +232,7 @@ impl World {
                 self.add(rank, Some(hour));
             }
         }
-        if self.demand == Demand::Release && hour == self.middle_day() * 24 + RELEASE_HOUR {
+        if self.demand == DrawnDemand::Release && hour == self.middle_day() * 24 + RELEASE_HOUR {
             self.release = Some(self.titles.len() as u32);
             // Its share is drawn apart.
             self.add(1, None);
@@ -270,7 +270,9 @@ impl World {
 
     /// Whether the next title is the next episode.
     fn has_next(&self, title: u32) -> bool {
-        self.demand == Demand::Binge && title + 1 < self.size.titles && (title + 1) % EPISODES != 0
+        self.demand == DrawnDemand::Binge
+            && title + 1 < self.size.titles
+            && (title + 1) % EPISODES != 0
     }
 
     /// Reads a title from `second` on. Returns when the viewer stops, and whether at the end.
@@ -321,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_seed_draws_the_same_reads_in_the_order_of_time() {
-        for (demand, name) in Demand::ALL {
+        for (demand, name) in DrawnDemand::ALL {
             let trace = draw(demand, SIZE, 7);
             assert!(trace.reads.is_sorted() && trace.warm_up > 0, "{name}");
             assert_eq!(trace.reads, draw(demand, SIZE, 7).reads);
@@ -332,7 +334,7 @@ mod tests {
 
     #[test]
     fn beginnings_are_read_more_than_ends() {
-        let trace = draw(Demand::Zipf, SIZE, 1);
+        let trace = draw(DrawnDemand::Zipf, SIZE, 1);
         let count = |is: fn(&Trace, &Read) -> bool| {
             trace.reads.iter().filter(|read| is(&trace, read)).count()
         };
@@ -343,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_release_takes_half_of_the_plays_on_its_first_evening() {
-        let trace = draw(Demand::Release, SIZE, 1);
+        let trace = draw(DrawnDemand::Release, SIZE, 1);
         let hour = SIZE.days * 5 / 8 * 24 + RELEASE_HOUR;
         let evening = hour * 3600..(hour + 4) * 3600;
         let begun =
@@ -356,12 +358,12 @@ mod tests {
 
     #[test]
     fn a_crawler_reads_every_title_and_viewers_of_a_series_watch_on() {
-        let (churn, scan) = (draw(Demand::Churn, SIZE, 1), draw(Demand::Scan, SIZE, 1));
+        let (churn, scan) = (draw(DrawnDemand::Churn, SIZE, 1), draw(DrawnDemand::Scan, SIZE, 1));
         assert!(scan.reads.len() > churn.reads.len() && scan.footprint() > churn.footprint());
         let crawled = scan.reads.iter().filter(|read| read.seconds == 1);
         let titles: HashSet<u32> = crawled.map(|read| read.title).collect();
         assert!((0..SIZE.titles).all(|title| titles.contains(&title)));
-        let binge = draw(Demand::Binge, SIZE, 1);
+        let binge = draw(DrawnDemand::Binge, SIZE, 1);
         let ends: HashSet<(u32, u32)> =
             binge.reads.iter().map(|read| (read.title, read.second)).collect();
         let next = |read: &&Read| {
@@ -376,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_trace_has_a_line_for_each_read() {
-        let (trace, mut text) = (draw(Demand::Zipf, SIZE, 1), Vec::new());
+        let (trace, mut text) = (draw(DrawnDemand::Zipf, SIZE, 1), Vec::new());
         trace.write(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert_eq!(text.lines().count(), trace.reads.len());

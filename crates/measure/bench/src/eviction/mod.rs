@@ -9,7 +9,7 @@ mod outcome;
 mod peers;
 mod replay;
 
-pub use demand::{Demand, DrawnSize};
+pub use demand::{DrawnDemand, DrawnSize};
 pub use outcome::Outcome;
 
 use std::fs::File;
@@ -24,8 +24,8 @@ use replay::{Form, replay};
 /// What to draw, and the caches to compare.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The demands, by [`Demand::ALL`].
-    pub demands: Vec<Demand>,
+    /// The demands, by [`DrawnDemand::ALL`].
+    pub demands: Vec<DrawnDemand>,
     /// How much of each is drawn.
     pub size: DrawnSize,
     /// The seed of all draws.
@@ -45,7 +45,7 @@ pub fn run(options: &Options, tell: impl Fn(&str)) -> io::Result<Outcome> {
     let folder = options.traces.as_deref().unwrap_or(scratch.path());
     std::fs::create_dir_all(folder).map_err(|error| named(folder, &error))?;
     let mut outcome = Outcome::new(options);
-    for (demand, name) in Demand::ALL {
+    for (demand, name) in DrawnDemand::ALL {
         if !options.demands.contains(&demand) {
             continue;
         }
@@ -102,14 +102,14 @@ mod tests {
     #[test]
     fn every_demand_has_figures_and_a_larger_cache_misses_less() {
         let options = Options {
-            demands: Demand::ALL.map(|(demand, _)| demand).to_vec(),
+            demands: DrawnDemand::ALL.map(|(demand, _)| demand).to_vec(),
             size: DrawnSize { titles: 40, plays: 60, days: 4 },
             seed: 3,
             percents: vec![10, 40],
             traces: None,
         };
         let outcome = run(&options, |_| {}).unwrap();
-        assert_eq!(outcome.demands.len(), Demand::ALL.len());
+        assert_eq!(outcome.demands.len(), DrawnDemand::ALL.len());
         for figures in &outcome.demands {
             for missed in &figures.missed {
                 let [small, large] = missed.ratios[..] else { panic!("{missed:?}") };

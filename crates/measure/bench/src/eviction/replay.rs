@@ -160,7 +160,7 @@ impl Replay<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::demand::{Demand, DrawnSize, draw};
+    use super::super::demand::{DrawnDemand, DrawnSize, draw};
     use super::*;
 
     const SIZE: DrawnSize = DrawnSize { titles: 60, plays: 120, days: 4 };
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn of_each_demand_the_edge_misses_less_than_a_cache_of_the_least_recently_used() {
-        for (demand, name) in Demand::ALL {
+        for (demand, name) in DrawnDemand::ALL {
             let trace = draw(demand, SIZE, 1);
             let bytes_max = trace.footprint() / 10;
             let lru = missed_by_lru(&trace, bytes_max);
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_cache_with_room_for_all_misses_only_what_is_read_for_the_first_time() {
-        let trace = draw(Demand::Churn, SIZE, 1);
+        let trace = draw(DrawnDemand::Churn, SIZE, 1);
         let mut seen = std::collections::HashSet::new();
         let is_new: Vec<bool> =
             trace.reads.iter().map(|read| seen.insert(trace.number(*read))).collect();
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn files_in_use_are_not_evicted_so_a_tiny_cache_refuses_some() {
-        let trace = draw(Demand::Zipf, SIZE, 1);
+        let trace = draw(DrawnDemand::Zipf, SIZE, 1);
         let replayed = replay(&trace, Form::Films, trace.footprint() / 200);
         assert!(replayed.refused_bytes > 0 && replayed.refused_bytes < replayed.missed_bytes);
     }
