@@ -17,13 +17,13 @@ pub(super) struct Eviction {
     #[arg(long, value_name = "DEMAND", value_delimiter = ',', default_values = DrawnDemand::ALL.map(|(_, name)| name))]
     demand: Vec<DrawnDemand>,
     /// Number of titles on the first day
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     titles: u32,
     /// Number of plays in a day
-    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(10..=20_000))]
     plays: u32,
     /// Number of days; the first quarter only fills the caches
-    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(4..=60))]
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(4..=30))]
     days: u32,
     /// Seed of all draws
     #[arg(long, default_value_t = 1)]

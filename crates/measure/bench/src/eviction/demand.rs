@@ -52,7 +52,7 @@ pub enum DrawnDemand {
     Zipf,
     /// New titles every day, which are wanted less each day.
     Churn,
-    /// Most titles are episodes, and viewers go on to the next one.
+    /// All titles are episodes, and viewers go on to the next one.
     Binge,
     /// As churn; on one evening a new title takes half of all plays.
     Release,

@@ -13,8 +13,8 @@ use super::demand::{PART_SECONDS, Read, Trace};
 /// The overhead of a file, as in the helper.
 const FILE_BYTES: u64 = 8 << 10;
 
-/// The helper makes more room than it needs, this part of the cache, because it has to close the evicted files.
-const EVICTED_AT_ONCE: u64 = 64;
+/// The helper evicts more than it needs: this part of the cache at once.
+const EVICTED_PART: u64 = 64;
 
 /// How a title is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Replay<'_> {
     fn make_room(&mut self, own: u64, bytes: u64) -> bool {
         let now = self.now();
         let is_busy = |file| file == own || self.used.contains_key(&file);
-        let more = bytes + self.space.bytes_max() / EVICTED_AT_ONCE;
+        let more = bytes + self.space.bytes_max() / EVICTED_PART;
         let gone = match self.space.make(bytes, now, is_busy) {
             None => return false,
             Some(none) if none.is_empty() => none,
