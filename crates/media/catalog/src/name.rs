@@ -2,6 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use escape::unicode;
 
 /// A name that can be a folder of a library and, unchanged, part of a URL. It has no slash and no control character. It does not start with
 /// a dot (such names are hidden and never served), and it is not `-` (reserved for the server's own pages).
@@ -40,7 +43,7 @@ impl TitleName {
         Err(NameError(format!("{text:?} cannot be a title's name: {wrong}")))
     }
 
-    /// The name that a title gets from its video file: the file's name without the extension.
+    /// The name that a title gets from its video file: the file's name without the extension, [composed](Self::composed).
     ///
     /// # Errors
     /// [`NameError`], if that is invalid.
@@ -49,7 +52,33 @@ impl TitleName {
         let text = stem.to_str().ok_or_else(|| {
             NameError(format!("the name of {} is not UTF-8; give one with --title", path.display()))
         })?;
-        Self::new(text)
+        Ok(Self::new(text)?.composed())
+    }
+
+    /// The name in Unicode's composed form (NFC), in which the server looks up a title first, however a viewer spells it. New titles have it, even if
+    /// their file comes from a Mac, which writes names decomposed (NFD).
+    #[must_use]
+    pub fn composed(&self) -> Self {
+        let composed = unicode::composed(self.0.as_bytes());
+        // Some rare characters become longer. A name that is too long then stays as it is.
+        let name = std::str::from_utf8(&composed).ok().and_then(|text| Self::new(text).ok());
+        name.unwrap_or_else(|| self.clone())
+    }
+
+    /// The name that the title has in the folder `folder`: one that is equivalent by Unicode, because the server serves one of these for all. If there are
+    /// several, the one that the server serves.
+    ///
+    /// # Errors
+    /// If `folder` cannot be listed.
+    pub fn in_folder(&self, folder: &Path) -> io::Result<Option<Self>> {
+        let composed = self.composed();
+        let mut names = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            let name = entry?.file_name();
+            let name = name.to_str().and_then(|name| Self::new(name).ok());
+            names.extend(name.filter(|name| name.composed() == composed));
+        }
+        Ok(names.into_iter().min_by_key(|name| (*name != composed, name.to_string())))
     }
 
     /// The name.
@@ -133,6 +162,28 @@ mod tests {
         assert_eq!(named("/films/A film, 50% off.final.mkv").unwrap(), "A film, 50% off.final");
         assert_eq!(named("noext").unwrap(), "noext");
         assert!(named("/").is_err());
+    }
+
+    #[test]
+    fn a_new_title_has_its_composed_name_and_an_old_one_keeps_its_own() {
+        let (composed, decomposed) = ("Am\u{e9}lie", "Ame\u{301}lie");
+        let file = format!("/films/{decomposed}.mkv");
+        let name = TitleName::of_file(Path::new(&file)).unwrap();
+        assert_eq!(name.as_str(), composed);
+        // Composed, it would be longer than names may be.
+        let long = TitleName::new(&"\u{1d160}".repeat(50)).unwrap();
+        assert_eq!(long.composed(), long);
+        let folder = tempfile::tempdir().unwrap();
+        let found = || name.in_folder(folder.path()).unwrap().map(|name| name.0);
+        assert_eq!(found(), None);
+        fs::create_dir(folder.path().join("Amelie")).unwrap();
+        assert_eq!(found(), None);
+        fs::create_dir(folder.path().join(decomposed)).unwrap();
+        assert_eq!(found().as_deref(), Some(decomposed));
+        // Of both, the server serves this one.
+        fs::create_dir(folder.path().join(composed)).unwrap();
+        assert_eq!(found().as_deref(), Some(composed));
+        assert!(name.in_folder(Path::new("/not/there")).is_err());
     }
 
     #[test]

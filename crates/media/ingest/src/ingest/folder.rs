@@ -22,38 +22,43 @@ pub fn folder_for(
     if let [only] = folders {
         return Ok(only.clone());
     }
-    for folder in folders {
-        fs::read_dir(folder).attempt("look for the title in", folder)?;
-    }
     // A copy on a faster disk is not the title's place, and another title must not take its name there.
     let mut free = Vec::new();
     for folder in folders {
-        if !catalog::is_copy(folder, title.as_str()).attempt("look for the title in", folder)? {
-            free.push(folder);
+        let name = title.in_folder(folder).attempt("look for the title in", folder)?;
+        let own = name.as_ref().unwrap_or(title).as_str();
+        if !catalog::is_copy(folder, own).attempt("look for the title in", folder)? {
+            free.push((folder, name));
         }
     }
     match holder(title, &free)? {
-        Some(folder) if into.is_some_and(|into| into != folder) => {
-            Err(IngestError::Elsewhere(folder.join(title.as_str())))
+        Some((folder, name)) if into.is_some_and(|into| into != folder) => {
+            Err(IngestError::Elsewhere(folder.join(name.as_str())))
         }
-        Some(folder) => Ok(folder.clone()),
+        Some((folder, _)) => Ok(folder.clone()),
         // If there is a copy, ingest refuses.
         None => into.map_or_else(|| most_free(&free), |into| Ok(into.to_owned())),
     }
 }
 
-/// The first folder that has the title, or else the work folder of an attempt at it.
-fn holder<'f>(
+/// A folder of the library, and the name that the title has there.
+type Place<'f> = (&'f PathBuf, Option<TitleName>);
+
+/// The first folder that has the title, or else the work folder of an attempt at it, and the title's name there. As for the server, the composed name
+/// comes before others.
+fn holder<'p>(
     title: &TitleName,
-    folders: &[&'f PathBuf],
-) -> Result<Option<&'f PathBuf>, IngestError> {
-    let work = Workshop::folder_name(title);
-    for name in [title.as_str(), &work] {
-        for folder in folders {
-            let path = folder.join(name);
-            if is_there(&path).attempt("look for the title at", &path)? {
-                return Ok(Some(folder));
-            }
+    places: &'p [Place<'_>],
+) -> Result<Option<(&'p PathBuf, TitleName)>, IngestError> {
+    let composed = title.composed();
+    let named = places.iter().filter_map(|(folder, name)| Some((*folder, name.clone()?)));
+    if let Some(found) = named.min_by_key(|(_, name)| *name != composed) {
+        return Ok(Some(found));
+    }
+    for (folder, _) in places {
+        let path = folder.join(Workshop::folder_name(&composed));
+        if is_there(&path).attempt("look for the title at", &path)? {
+            return Ok(Some((folder, composed)));
         }
     }
     Ok(None)
@@ -66,10 +71,10 @@ fn is_there(path: &Path) -> io::Result<bool> {
     }
 }
 
-fn most_free(folders: &[&PathBuf]) -> Result<PathBuf, IngestError> {
+fn most_free(places: &[Place<'_>]) -> Result<PathBuf, IngestError> {
     let mut best: Option<(u64, &PathBuf)> = None;
-    for &folder in folders {
-        let disk = rustix::fs::statvfs(folder).map_err(io::Error::from);
+    for (folder, _) in places {
+        let disk = rustix::fs::statvfs(*folder).map_err(io::Error::from);
         let disk = disk.attempt("look at the disk of", folder)?;
         let free_bytes = disk.f_bavail.saturating_mul(disk.f_frsize);
         if best.is_none_or(|(most, _)| free_bytes > most) {
@@ -110,6 +115,13 @@ mod tests {
         assert!(folders.contains(&place("new", None).unwrap()));
         let refused = place("film", Some(&folders[0])).unwrap_err().to_string();
         assert!(refused.contains("d1/film") && refused.contains("--into"), "{refused}");
+        // In either of Unicode's forms, the composed one first.
+        let (composed, decomposed) = ("priv\u{e9}", "prive\u{301}");
+        fs::create_dir(folders[2].join(decomposed)).unwrap();
+        assert_eq!(place(composed, None).unwrap(), folders[2]);
+        fs::create_dir(folders[1].join(composed)).unwrap();
+        fs::create_dir(folders[0].join(decomposed)).unwrap();
+        assert_eq!(place(decomposed, None).unwrap(), folders[1]);
         fs::remove_dir_all(&folders[0]).unwrap();
         let missing = place("film", None).unwrap_err().to_string();
         assert!(missing.contains("d0"), "{missing}");

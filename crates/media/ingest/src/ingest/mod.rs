@@ -47,7 +47,7 @@ pub use progress::{EncodingPace, Progress, on_terminal};
 pub use stop::Stop;
 
 use std::fs::{self, File};
-use std::io::Seek;
+use std::io::{self, Seek};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -111,7 +111,8 @@ struct Ingest<'a> {
     identity: String,
 }
 
-/// Makes the title `title` from the video file `file` in the folder `library`, which is created if its parent exists.
+/// Makes the title `title` from the video file `file` in the folder `library`, which is created if its parent exists. If the library has the title under an
+/// equivalent name ([`TitleName::in_folder`]), that one is replaced; a new title gets the composed name.
 ///
 /// This takes as long as encoding does. It reports to `progress`, and `stop` ends it. The title becomes visible in `library` only when it
 /// is complete.
@@ -126,6 +127,7 @@ pub fn ingest(
     stop: &Stop,
     mut progress: impl FnMut(Progress),
 ) -> Result<Ingested, IngestError> {
+    let title = &name_in(library, title)?;
     publish::refuse_copy(&library.join(title.as_str()))?;
     let film = film::open(file)?;
     let side: Result<_, _> = options.subtitles.iter().map(|one| film::open(&one.path)).collect();
@@ -159,6 +161,15 @@ pub fn ingest(
             Err(ingest.told(error))
         }
     }
+}
+
+/// The name that `title` has in the folder `library`, or will have there.
+fn name_in(library: &Path, title: &TitleName) -> Result<TitleName, IngestError> {
+    let found = match title.in_folder(library) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        found => found.attempt("look for the title in", library)?,
+    };
+    Ok(found.unwrap_or_else(|| title.composed()))
 }
 
 /// Identifies a file and its current state.

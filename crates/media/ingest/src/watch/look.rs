@@ -4,7 +4,6 @@
 //! by its content, when it is ingested.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Metadata, ReadDir};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -150,18 +149,24 @@ fn named(entry: &DirEntry) -> Option<Named> {
     Some(Named { path, metadata })
 }
 
+/// A file's name without its extension, composed (NFC): a Mac writes the same name in other bytes (`catalog::TitleName::composed`).
+pub(super) fn stem(path: &Path) -> Vec<u8> {
+    let stem = path.file_stem().unwrap_or_default();
+    escape::unicode::composed(stem.as_encoded_bytes()).into_owned()
+}
+
 /// The films of one folder, each with the subtitle files that belong to it.
 fn with_subtitles(folder: &Path, films: Vec<Named>, subtitles: Vec<Named>) -> Vec<Found> {
-    let stem = |named: &Named| named.path.file_stem().and_then(OsStr::to_str).map(str::to_owned);
-    let stems: HashSet<String> = films.iter().filter_map(stem).collect();
+    let text = |path: &Path| String::from_utf8(stem(path)).ok();
+    let stems: HashSet<String> = films.iter().filter_map(|film| text(&film.path)).collect();
     let mut by_stem: HashMap<String, Vec<(String, Named)>> = HashMap::new();
     for named in subtitles {
-        let own = stem(&named).and_then(|stem| film_of(&stem, &stems));
+        let own = text(&named.path).and_then(|stem| film_of(&stem, &stems));
         if let Some((film, language)) = own {
             by_stem.entry(film).or_default().push((language, named));
         }
     }
-    let own = |film: &Named| stem(film).and_then(|stem| by_stem.get(&stem));
+    let own = |film: &Named| text(&film.path).and_then(|stem| by_stem.get(&stem));
     let own = |film: &Named| own(film).map_or(&[][..], Vec::as_slice);
     films.iter().map(|film| found(folder, film, own(film))).collect()
 }

@@ -247,7 +247,7 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
         let settled = shared.settling.settled(now, &found);
         let mut by_name: HashMap<_, Vec<usize>> = HashMap::new();
         for (index, one) in found.iter().enumerate() {
-            by_name.entry(one.path.file_stem()).or_default().push(index);
+            by_name.entry(look::stem(&one.path)).or_default().push(index);
         }
         let (mut due, mut refused) = (Vec::new(), Vec::new());
         for index in settled {
@@ -255,7 +255,7 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
             if shared.taken.contains(&one.file) || shared.ledger.is_done(one) {
                 continue;
             }
-            let same = by_name.get(&one.path.file_stem()).map_or(&[][..], Vec::as_slice);
+            let same = by_name.get(&look::stem(&one.path)).map_or(&[][..], Vec::as_slice);
             match shared.other_of_its_name(&found, index, same) {
                 Some(other) => refused.push((one.clone(), other)),
                 None => due.push(one.clone()),
@@ -308,7 +308,8 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
         options.subtitles.extend(found.subtitles.iter().cloned());
         let folder = folder_for(&title, &self.watch.library, self.watch.into.as_deref());
         let reason = self.shared().ledger.reason_under_others(found);
-        let has_title = |library: &PathBuf| library.join(title.as_str()).exists();
+        let has_title =
+            |library: &PathBuf| title.in_folder(library).is_ok_and(|name| name.is_some());
         if let Some(reason) = reason.filter(|_| folder.as_ref().is_ok_and(has_title)) {
             // Someone has made the title by hand, maybe with options that this watch lacks.
             return self.add(found, None, Some(reason), false);

@@ -59,6 +59,28 @@ fn whoever_watches_the_old_one_still_finds_its_files() {
 }
 
 #[test]
+fn a_name_in_another_form_of_unicode_is_the_same_title() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (_folder, source) = plain();
+    let (composed, decomposed) = ("Am\u{e9}lie", "Ame\u{301}lie");
+    let library = Library::new();
+    let made = library.ingest(&source, decomposed, &copy()).expect("a title");
+    assert_eq!((made.outcome, made.record.title.as_str()), (Outcome::Made, composed));
+    let shorter = Options { segment_seconds: 1.0, ..copy() };
+    let again = library.ingest(&source, decomposed, &shorter).expect("a title");
+    assert_eq!(again.outcome, Outcome::Replaced);
+    assert_eq!(library.names(), [composed]);
+    // A title that is decomposed on the disk, as one copied from a Mac.
+    fs::rename(library.title(composed), library.title(decomposed)).expect("renamed");
+    let again = library.ingest(&source, composed, &copy()).expect("a title");
+    assert_eq!(again.outcome, Outcome::Replaced);
+    assert_eq!(library.names(), [decomposed]);
+    judge(&again.folder, &again.record);
+}
+
+#[test]
 fn made_again_on_request_the_title_has_another_folder_even_for_the_same_bytes() {
     if !ffmpeg_is_here() {
         return;

@@ -142,6 +142,26 @@ fn films_become_titles_once_and_failures_are_listed() {
 }
 
 #[test]
+fn names_in_either_form_of_unicode_are_the_same() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let (_folder, film) = plain();
+    let (composed, decomposed) = ("Am\u{e9}lie", "Ame\u{301}lie");
+    place.put_words(&format!("{composed}.de.srt"), "1\n00:00:01,000 --> 00:00:02,000\nHallo\n");
+    place.put_film(&format!("{decomposed}.mkv"), &film);
+    place.watched(|happened| {
+        assert_eq!(made(happened).0, format!("{decomposed}.mkv"));
+        assert_eq!(place.library.entry(composed).record.expect("a record").subtitles.len(), 1);
+        place.put_film(&format!("{composed}.mkv"), &film);
+        let (file, reason, again) = failed(happened);
+        assert_eq!((file, again), (format!("{composed}.mkv"), true));
+        assert!(reason.contains("would become the same title"), "{reason}");
+    });
+}
+
+#[test]
 fn subtitles_next_to_a_film_belong_to_its_title() {
     if !ffmpeg_is_here() {
         return;
