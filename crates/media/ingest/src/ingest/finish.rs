@@ -191,7 +191,7 @@ impl Ingest<'_> {
         for (index, source) in self.source.audio.iter().enumerate() {
             let versions = made.audio.iter().filter(|one| one.index == index);
             // The best version says what became of the sound.
-            if let Some(best) = versions.max_by_key(|one| one.is_other) {
+            if let Some(best) = versions.max_by_key(|one| (one.is_other, one.layout.channels())) {
                 notes.extend(self.sound_notes(best, source));
             }
         }
@@ -219,8 +219,9 @@ impl Ingest<'_> {
         let why = sound_jobs::why_encoded(source, self.options);
         notes.extend(why.map(|why| format!("{name}: re-encoded, {why}")));
         if sound_jobs::lacks_surround(source, self.options, self.tools) {
+            let left_out = if to > 2 { "left out of HLS" } else { "left out" };
             notes.push(format!(
-                "{name}: its surround was left out, because this ffmpeg has no eac3 encoder; install one that has it and ingest the film again"
+                "{name}: its surround was {left_out}, because this ffmpeg has no eac3 encoder; install one that has it and ingest the film again"
             ));
         }
         notes

@@ -70,11 +70,11 @@ pub(super) struct Tools {
 /// range after the others. The basic versions of all sounds come before their other versions.
 pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job> {
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
-        let (mut basic, mut other) = sound_jobs::jobs(index, audio, source.clock, options, tools);
-        for job in [Some(&mut basic), other.as_mut()].into_iter().flatten() {
+        let (mut basic, mut others) = sound_jobs::jobs(index, audio, source.clock, options, tools);
+        for job in [&mut basic].into_iter().chain(&mut others) {
             job.arguments.splice(0..0, input(source, &format!("0:{}", audio.index)));
         }
-        (basic, other)
+        (basic, others)
     });
     let (audio, others): (Vec<_>, Vec<_>) = audio.unzip();
     let video = source.video.iter().flat_map(|video| {

@@ -183,7 +183,7 @@ impl Made {
     ///
     /// Each group has a codec of its own, as Apple's authoring specification has it: players choose a codec once. Between groups of the same
     /// codec, hls.js changes by rate whenever it changes sizes, and drops what it has buffered. So other versions in the codec of basic sounds,
-    /// such as copied AAC in 5.1, are in no group: HLS leaves them out, and only DASH has them.
+    /// such as copied AAC in 5.1, are in no group: HLS leaves them out, and only DASH has them. Their surround is in HLS as E-AC-3.
     pub(super) fn sound_groups(&self) -> Vec<SoundGroup<'_>> {
         let Some(first) = self.audio.first() else { return Vec::new() };
         let members = self.basic_sounds().collect();

@@ -4,7 +4,8 @@
 //! a second one in surround, as Apple's authoring specification has it: AC-3 and E-AC-3 are copied, because televisions, Apple's devices and some
 //! browsers play them and encoding them again would only lose quality; other codecs become E-AC-3. Its codec has to be another one than that of
 //! the basic versions, so that players choose once (`SoundGroup` in `made.rs`). With `--copy`, the second version is the source's stream if it
-//! has more than two channels, or is AC-3, E-AC-3 or FLAC. Manifests offer both, and each player takes what it can play.
+//! has more than two channels, or is AC-3, E-AC-3 or FLAC. If it is AAC or Opus, a third version is surround in E-AC-3: HLS leaves out a second
+//! version in the codec of the basic ones, and Apple's players take everything by HLS. Manifests offer all, and each player takes what it can play.
 
 use std::ffi::OsString;
 
@@ -67,6 +68,12 @@ impl Encoder {
 
 use Version::{Copied, Encoded};
 
+impl Version {
+    fn is_eac3(self) -> bool {
+        matches!(self, Encoded(Encoder::Eac3, _))
+    }
+}
+
 /// Codecs that browsers play from CMAF.
 const COPIED: [&str; 2] = ["aac", "opus"];
 /// Codecs that televisions, Apple's devices and some browsers play from CMAF.
@@ -102,8 +109,8 @@ fn why_not_copied(audio: &Audio, codecs: &[&str]) -> Option<String> {
 
 /// Whether the title has a copy of a sound's stream.
 pub(super) fn is_copied(audio: &Audio, options: &Options) -> bool {
-    let (basic, other) = versions(audio, options);
-    [Some(basic), other].iter().flatten().any(|one| matches!(one, Copied(_)))
+    let (basic, others) = versions(audio, options);
+    [basic].iter().chain(&others).any(|one| matches!(one, Copied(_)))
 }
 
 /// Whether a title lacks the surround of a sound because ffmpeg can't encode it.
@@ -113,11 +120,11 @@ pub(super) fn lacks_surround(audio: &Audio, options: &Options, tools: Tools) -> 
 
 /// Whether a version of a sound is encoded in E-AC-3.
 pub(super) fn needs_eac3(audio: &Audio, options: &Options) -> bool {
-    matches!(versions(audio, options).1, Some(Encoded(Encoder::Eac3, _)))
+    versions(audio, options).1.into_iter().any(Version::is_eac3)
 }
 
-/// The basic version, and the other one.
-fn versions(audio: &Audio, options: &Options) -> (Version, Option<Version>) {
+/// The basic version, and the other ones.
+fn versions(audio: &Audio, options: &Options) -> (Version, Vec<Version>) {
     let is_plain = options.copy && why_not_copied(audio, &COPIED).is_none();
     let copied = Layout::copied(audio).filter(|_| is_plain);
     let is_surround = |layout: &Layout| layout.channels() > 2;
@@ -125,13 +132,15 @@ fn versions(audio: &Audio, options: &Options) -> (Version, Option<Version>) {
     let stereo = Encoded(encoder, Layout::at_most_stereo(audio));
     let basic = copied.filter(|layout| !is_surround(layout)).map_or(stereo, Copied);
     match options.channels {
-        Channels::Stereo => (basic, None),
-        Channels::Source => (copied.map_or_else(|| encoder.nearest(audio), Copied), None),
+        Channels::Stereo => (basic, Vec::new()),
+        Channels::Source => (copied.map_or_else(|| encoder.nearest(audio), Copied), Vec::new()),
         Channels::Both => {
-            let own = copied.filter(is_surround).or(kept(audio, options)).map(Copied);
+            let kept = kept(audio, options);
+            let own = copied.filter(is_surround).or(kept).map(Copied);
             let has_more = audio.channels > 2 && !is_discrete(audio);
-            let surround = || has_more.then(|| Encoder::Eac3.nearest(audio));
-            (basic, own.or_else(surround))
+            let surround = has_more && kept.is_none();
+            let surround = surround.then(|| Encoder::Eac3.nearest(audio));
+            (basic, own.into_iter().chain(surround).collect())
         }
     }
 }
@@ -146,18 +155,18 @@ fn kept(audio: &Audio, options: &Options) -> Option<Layout> {
     Layout::copied(audio).filter(|_| is_wanted && audio.late_seconds <= LATE_SECONDS)
 }
 
-/// The jobs for sound `index` of the source: its basic version, and the other one if there is one.
+/// The jobs for sound `index` of the source: its basic version, and the other ones.
 pub(super) fn jobs(
     index: usize,
     audio: &Audio,
     clock: Clock,
     options: &Options,
     tools: Tools,
-) -> (Job, Option<Job>) {
-    let (basic, other) = versions(audio, options);
-    let other = other.filter(|_| !lacks_surround(audio, options, tools));
-    let other = other.map(|version| job(index, audio, version, true, clock, options));
-    (job(index, audio, basic, false, clock, options), other)
+) -> (Job, Vec<Job>) {
+    let (basic, others) = versions(audio, options);
+    let others = others.into_iter().filter(|one| tools.has_eac3 || !one.is_eac3());
+    let others = others.map(|version| job(index, audio, version, true, clock, options));
+    (job(index, audio, basic, false, clock, options), others.collect())
 }
 
 fn job(
@@ -288,8 +297,8 @@ mod tests {
             Copied(layout) => format!("copied {}", layout.name),
             Encoded(encoder, layout) => format!("{} {}", encoder.codec(), layout.name),
         };
-        let (basic, other) = versions(&audio, options);
-        (shown(basic), other.map(shown).unwrap_or_default())
+        let (basic, others) = versions(&audio, options);
+        (shown(basic), others.into_iter().map(shown).collect::<Vec<_>>().join(", "))
     }
 
     #[test]
@@ -297,10 +306,12 @@ mod tests {
         let encode = Options::default();
         let copy = Options { copy: true, ..Options::default() };
         let (stereo, surround) = ("aac stereo", "eac3 5.1");
+        // A copy in AAC is only in DASH.
+        let both = "copied 5.1, eac3 5.1";
         for (codec, layout, channels, encoded, copied) in [
             ("aac", "stereo", 2, (stereo, ""), ("copied stereo", "")),
-            ("aac", "5.1", 6, (stereo, surround), (stereo, "copied 5.1")),
-            ("opus", "5.1", 6, (stereo, surround), (stereo, "copied 5.1")),
+            ("aac", "5.1", 6, (stereo, surround), (stereo, both)),
+            ("opus", "5.1", 6, (stereo, surround), (stereo, both)),
             ("ac3", "5.1(side)", 6, (stereo, "copied 5.1"), (stereo, "copied 5.1")),
             ("ac3", "stereo", 2, (stereo, ""), (stereo, "copied stereo")),
             ("ac3", "2.1", 3, (stereo, surround), (stereo, surround)),
@@ -347,10 +358,20 @@ mod tests {
         audio.late_seconds = 0.5;
         assert!(!is_copied(&audio, &options) && needs_eac3(&audio, &options));
         let without = Tools::default();
-        assert!(lacks_surround(&audio, &options, without));
-        assert!(jobs(0, &audio, Clock::default(), &options, without).1.is_none());
         let with = Tools { has_eac3: true, ..without };
-        let other = jobs(0, &audio, Clock::default(), &options, with).1;
-        assert_eq!(other.map(|job| job.file).as_deref(), Some("audio-1-und-eac3.mp4"));
+        let others = |audio: &Audio, options: &Options, tools| -> Vec<String> {
+            let others = jobs(0, audio, Clock::default(), options, tools).1;
+            others.into_iter().map(|job| job.file).collect()
+        };
+        assert!(lacks_surround(&audio, &options, without));
+        assert!(others(&audio, &options, without).is_empty());
+        assert_eq!(others(&audio, &options, with), ["audio-1-und-eac3.mp4"]);
+        // Next to a copy in AAC, it is for HLS.
+        let audio = Audio { codec: "aac".into(), late_seconds: 0.0, ..audio };
+        let copy = Options { copy: true, ..options };
+        assert!(is_copied(&audio, &copy) && lacks_surround(&audio, &copy, without));
+        assert_eq!(others(&audio, &copy, without), ["audio-1-und-aac.mp4"]);
+        let both = ["audio-1-und-aac.mp4", "audio-1-und-eac3.mp4"];
+        assert_eq!(others(&audio, &copy, with), both);
     }
 }
