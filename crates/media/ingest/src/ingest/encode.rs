@@ -21,6 +21,8 @@ const SHORT_SECONDS: f64 = 1.0;
 const SHORT_PART: f64 = 0.01;
 /// Below a rung's bound quality is constant, so most films take about this share of the bound.
 const USUAL_PART: f64 = 0.5;
+/// A copy of a sound must not have segments longer than this many times the usual: players buffer a title's longest segment.
+const COPIED_SEGMENTS_MAX: f64 = 2.0;
 /// The name of a rendition while it is encoded.
 const UNFINISHED: &str = "part";
 
@@ -33,12 +35,12 @@ impl Ingest<'_> {
         progress: &mut impl FnMut(Progress),
         complaint: &mut Option<String>,
     ) -> Result<Made, IngestError> {
-        let places: Vec<_> = jobs
-            .iter()
-            .map(|job| work.path().join(format!("{}{FINISHED}", self.key_of(job))))
-            .collect();
+        let place_of = |job: &Job| work.path().join(format!("{}{FINISHED}", self.key_of(job)));
+        let places: Vec<_> = jobs.iter().map(place_of).collect();
+        let instead = jobs.iter().filter_map(|job| job.instead.as_deref());
+        let known: Vec<_> = instead.map(place_of).chain(places.iter().cloned()).collect();
         let wanted =
-            |name: &str| places.iter().any(|place| place.file_name() == Some(name.as_ref()));
+            |name: &str| known.iter().any(|place| place.file_name() == Some(name.as_ref()));
         work.keep_only(wanted)?;
         let to_do: Vec<&Job> = jobs
             .iter()
@@ -52,25 +54,57 @@ impl Ingest<'_> {
         let mut made = Made::default();
         let of = jobs.len();
         for (index, (job, place)) in jobs.into_iter().zip(places).enumerate() {
-            if place.exists() {
-                progress(Progress::Kept { part: job.making.clone() });
-            } else {
-                progress(Progress::Making { part: job.making.clone(), number: index + 1, of });
-                let mut pace = EncodingPace::default();
-                let heard = |report: Report| {
-                    pace = report.pace;
-                    progress(meter.at(report.seconds * job.weight, pace));
-                };
-                let said = self.encode_one(work, &job, &place, heard)?;
+            let mut make = |job: &Job, place: &Path| {
+                let numbers = (index + 1, of);
+                let said = self.make_part(work, (job, place), numbers, &mut meter, progress)?;
                 *complaint = complaint.take().or(said);
-                meter.finish(job.weight * seconds);
-                progress(meter.made(&job.making, pace));
+                Ok::<(), IngestError>(())
+            };
+            make(&job, &place)?;
+            match &job.instead {
+                Some(instead) if self.is_coarse(&place, &job.making)? => {
+                    let place = place_of(instead);
+                    make(instead, &place)?;
+                    made.add(Job::clone(instead), place)?;
+                }
+                _ => made.add(job, place)?,
             }
-            made.add(job, place)?;
         }
         self.judge(&made)?;
         made.choose_default();
         Ok(made)
+    }
+
+    /// Encodes a job, unless its file is at `place` already. Returns ffmpeg's first message.
+    fn make_part(
+        &self,
+        work: &Work,
+        (job, place): (&Job, &Path),
+        (number, of): (usize, usize),
+        meter: &mut Meter,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Option<String>, IngestError> {
+        let part = job.making.clone();
+        if place.exists() {
+            progress(Progress::Kept { part });
+            return Ok(None);
+        }
+        progress(Progress::Making { part, number, of });
+        let mut pace = EncodingPace::default();
+        let heard = |report: Report| {
+            pace = report.pace;
+            progress(meter.at(report.seconds * job.weight, pace));
+        };
+        let said = self.encode_one(work, job, place, heard)?;
+        meter.finish(job.weight * self.source.seconds.unwrap_or(1.0));
+        progress(meter.made(&job.making, pace));
+        Ok(said)
+    }
+
+    /// Whether a copied sound has a segment that is too long, because of a gap.
+    fn is_coarse(&self, place: &Path, making: &str) -> Result<bool, IngestError> {
+        let longest_max = self.options.segment_seconds * COPIED_SEGMENTS_MAX;
+        Ok(read(place, making)?.longest_seconds() > longest_max)
     }
 
     fn encode_one(
@@ -192,7 +226,7 @@ impl Made {
                     track,
                 });
             }
-            Kind::Audio { label, layout, index, is_other } => {
+            Kind::Audio { label, layout, index, is_other, fills_gaps } => {
                 let basic = self.basic_sounds().find(|one| is_other && one.index == index);
                 let name = basic.map(|basic| basic.name.clone()).unwrap_or_else(|| {
                     let others = self.basic_sounds().map(|one| one.name.as_str());
@@ -209,6 +243,7 @@ impl Made {
                     is_default,
                     index,
                     is_other,
+                    fills_gaps,
                     layout,
                     track,
                 };

@@ -216,6 +216,12 @@ impl Ingest<'_> {
                 sound.track.codec
             ));
         }
+        if sound.fills_gaps {
+            let codec = &source.codec;
+            notes.push(format!(
+                "{name}: its surround ({codec}) has long gaps: re-encoded in eac3, with silence in them"
+            ));
+        }
         let why = sound_jobs::why_encoded(source, self.options);
         notes.extend(why.map(|why| format!("{name}: re-encoded, {why}")));
         if sound_jobs::lacks_surround(source, self.options, self.tools) {

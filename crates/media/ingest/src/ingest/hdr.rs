@@ -72,6 +72,7 @@ pub(super) fn job(
         says_seconds: video.seconds,
         weight: jobs::weight(video, width, height) * WORK_PART,
         bits_per_second: Some(u64::from(kbps) * 1000),
+        instead: None,
     }
 }
 

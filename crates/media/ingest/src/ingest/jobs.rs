@@ -36,6 +36,18 @@ pub(super) struct Job {
     pub(super) weight: f64,
     /// Its approximate peak rate, in bits per second of film. `None` if it is copied.
     pub(super) bits_per_second: Option<u64>,
+    /// For a copy: the encoded version to use if one of the copy's segments is too long.
+    pub(super) instead: Option<Box<Job>>,
+}
+
+impl Job {
+    /// Puts `input` in front of the arguments.
+    fn read(&mut self, input: &[OsString]) {
+        self.arguments.splice(0..0, input.iter().cloned());
+        if let Some(instead) = &mut self.instead {
+            instead.read(input);
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -52,6 +64,8 @@ pub(super) enum Kind {
         index: usize,
         /// Whether it is a version next to the basic one (`sound_jobs.rs`).
         is_other: bool,
+        /// Whether it is encoded because a copy has long gaps.
+        fills_gaps: bool,
     },
 }
 
@@ -72,7 +86,7 @@ pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job>
     let audio = source.audio.iter().enumerate().map(|(index, audio)| {
         let (mut basic, mut others) = sound_jobs::jobs(index, audio, source.clock, options, tools);
         for job in [&mut basic].into_iter().chain(&mut others) {
-            job.arguments.splice(0..0, input(source, &format!("0:{}", audio.index)));
+            job.read(&input(source, &format!("0:{}", audio.index)));
         }
         (basic, others)
     });
@@ -84,7 +98,7 @@ pub(super) fn jobs(source: &Source, options: &Options, tools: Tools) -> Vec<Job>
         for job in &mut jobs {
             let map = burnt.map_or_else(|| format!("0:{}", video.index), |_| "[out]".into());
             let before = burnt.map(burn_in::decoding).unwrap_or_default();
-            job.arguments.splice(0..0, before.into_iter().chain(input(source, &map)));
+            job.read(&[before, input(source, &map)].concat());
         }
         jobs
     });
@@ -137,6 +151,7 @@ fn copied_video(video: &Video, options: &Options) -> Job {
         says_seconds: video.seconds,
         weight: 1.0,
         bits_per_second: None,
+        instead: None,
     }
 }
 
@@ -172,6 +187,7 @@ fn encoded_video(
         says_seconds: video.seconds,
         weight: weight(video, width, height),
         bits_per_second: Some(u64::from(kbps) * 1000),
+        instead: None,
     }
 }
 

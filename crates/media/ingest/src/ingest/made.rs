@@ -54,6 +54,8 @@ pub(super) struct Sound {
     pub(super) index: usize,
     /// Whether it is a version next to the basic one.
     pub(super) is_other: bool,
+    /// Whether it is encoded because a copy has long gaps.
+    pub(super) fills_gaps: bool,
     pub(super) layout: Layout,
     pub(super) track: Track,
 }

@@ -300,7 +300,8 @@ impl Tools {
         let is_hdr = source.video.as_ref().is_some_and(|video| video.colours.is_hdr());
         let is_av1 = options.video_codec == VideoCodec::Av1
             || hdr::wanted(source, options) == Some(HdrCodec::Av1);
-        let is_surround = source.audio.iter().any(|audio| sound_jobs::needs_eac3(audio, options));
+        let is_surround =
+            source.audio.iter().any(|audio| sound_jobs::may_need_eac3(audio, options));
         Self {
             has_zscale: is_hdr && ffmpeg::has("-filters", "zscale"),
             has_svt_av1: is_av1 && ffmpeg::has("-encoders", "libsvtav1"),
@@ -334,7 +335,8 @@ impl Ingest<'_> {
     /// A key that is the same for the same source and the same options.
     fn key(&self) -> Result<String, IngestError> {
         let jobs = jobs::jobs(&self.source, self.options, self.tools);
-        let mut parts: Vec<_> = jobs.iter().map(|job| self.key_of(job)).collect();
+        let jobs = jobs.iter().flat_map(|job| [Some(job), job.instead.as_deref()]).flatten();
+        let mut parts: Vec<_> = jobs.map(|job| self.key_of(job)).collect();
         for (side, file) in self.options.subtitles.iter().zip(&self.side) {
             let sum = file.try_clone().and_then(|mut file| {
                 file.rewind()?;

@@ -6,6 +6,9 @@
 //! the basic versions, so that players choose once (`SoundGroup` in `made.rs`). With `--copy`, the second version is the source's stream if it
 //! has more than two channels, or is AC-3, E-AC-3 or FLAC. If it is AAC or Opus, a third version is surround in E-AC-3: HLS leaves out a second
 //! version in the codec of the basic ones, and Apple's players take everything by HLS. Manifests offer all, and each player takes what it can play.
+//!
+//! A copy keeps the gaps of its source, as recordings have them, and the segment with a gap in it lasts as long as that. HLS has one target duration for
+//! all tracks, so all players would buffer that much. Next to an encoded picture, such a copy becomes E-AC-3 with silence in the gaps (`Job::instead`).
 
 use std::ffi::OsString;
 
@@ -118,8 +121,14 @@ pub(super) fn lacks_surround(audio: &Audio, options: &Options, tools: Tools) -> 
     !tools.has_eac3 && needs_eac3(audio, options)
 }
 
+/// Whether a version of a sound may be encoded in E-AC-3: that is certain, or depends on gaps.
+pub(super) fn may_need_eac3(audio: &Audio, options: &Options) -> bool {
+    let others = versions(audio, options).1;
+    needs_eac3(audio, options) || !options.copy && !others.is_empty()
+}
+
 /// Whether a version of a sound is encoded in E-AC-3.
-pub(super) fn needs_eac3(audio: &Audio, options: &Options) -> bool {
+fn needs_eac3(audio: &Audio, options: &Options) -> bool {
     versions(audio, options).1.into_iter().any(Version::is_eac3)
 }
 
@@ -165,8 +174,29 @@ pub(super) fn jobs(
 ) -> (Job, Vec<Job>) {
     let (basic, others) = versions(audio, options);
     let others = others.into_iter().filter(|one| tools.has_eac3 || !one.is_eac3());
-    let others = others.map(|version| job(index, audio, version, true, clock, options));
+    let others = others.map(|version| Job {
+        instead: filled(index, audio, version, clock, options).filter(|_| tools.has_eac3),
+        ..job(index, audio, version, true, clock, options)
+    });
     (job(index, audio, basic, false, clock, options), others.collect())
+}
+
+/// The job for an encoded version, without gaps, of one that is copied. With `--copy` there is none: the picture has the same gaps.
+fn filled(
+    index: usize,
+    audio: &Audio,
+    version: Version,
+    clock: Clock,
+    options: &Options,
+) -> Option<Box<Job>> {
+    if options.copy || !matches!(version, Copied(_)) {
+        return None;
+    }
+    let mut filled = job(index, audio, Encoder::Eac3.nearest(audio), true, clock, options);
+    if let Kind::Audio { fills_gaps, .. } = &mut filled.kind {
+        *fills_gaps = true;
+    }
+    Some(Box::new(filled))
 }
 
 fn job(
@@ -206,7 +236,13 @@ fn job(
     Job {
         file: format!("audio-{number}-{language}{suffix}.mp4"),
         making: format!("audio {number} ({language}){how}"),
-        kind: Kind::Audio { label: audio.label.clone(), layout, index, is_other },
+        kind: Kind::Audio {
+            label: audio.label.clone(),
+            layout,
+            index,
+            is_other,
+            fills_gaps: false,
+        },
         arguments,
         range: None,
         metadata: None,
@@ -214,6 +250,7 @@ fn job(
         // About the cost of a picture of some 100 by 100.
         weight: 1e4,
         bits_per_second,
+        instead: None,
     }
 }
 

@@ -258,6 +258,11 @@ fn surround_is_in_sync_with_an_encoded_picture() {
     let film = flashing().display();
     let picture = "-c:v libx264 -preset veryfast -g 25";
     let ac3 = &format!("{picture} -c:a ac3 -ac 6");
+    let jumps = |starts: &[u32]| {
+        let folder = folder.path().join(format!("{starts:?}"));
+        fs::create_dir(&folder).expect("a folder");
+        joined(&folder, ac3, "mpegts", starts)
+    };
     let late = |name: &str, words: &str| {
         let path = folder.path().join(name);
         make(&format!("-i {film} -itsoffset 0.06 -i {film} -map 0:v -map 1:a {words}"), &path);
@@ -266,12 +271,40 @@ fn surround_is_in_sync_with_an_encoded_picture() {
     for (source, codec, group) in [
         (late("ac3.mkv", ac3), "ac-3", "audio-ac3"),
         (late("flac.mkv", &format!("{picture} -c:a flac -ac 6")), "ec-3", "audio-eac3"),
-        (joined(folder.path(), ac3, "mpegts", &[50, 3, 300]), "ac-3", "audio-ac3"),
+        (jumps(&[50, 3, 300]), "ac-3", "audio-ac3"),
+        // Two seconds forwards; six back, of which ffmpeg makes a gap of six.
+        (jumps(&[300, 306]), "ac-3", "audio-ac3"),
+        (jumps(&[306, 304]), "ec-3", "audio-eac3"),
     ] {
-        let (_library, made) = ingested(&source, &options());
+        // For segments of four seconds, a gap of two isn't long.
+        let options = Options { segment_seconds: 4.0, ..options() };
+        let (_library, made) = ingested(&source, &options);
         let [_, other] = &made.record.audio[..] else { panic!("{:?}", made.record.audio) };
         assert_eq!(other.codec, codec, "{}", source.display());
         is_in_sync(&source, &made.folder, &made.record);
         are_in_sync(&source, &made.folder, &[only_group(&made, group)]);
     }
+}
+
+#[test]
+fn surround_with_a_long_gap_has_silence_in_it_and_short_segments() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let words = "-c:v libx264 -preset veryfast -g 25 -c:a ac3 -ac 6";
+    // Four seconds from 3 s on, and from 15 s on.
+    let source = joined(folder.path(), words, "mpegts", &[3, 15]);
+    let (_library, made) = ingested(&source, &options());
+    let [_, other] = &made.record.audio[..] else { panic!("{:?}", made.record.audio) };
+    assert_eq!((other.codec.as_str(), other.channels), ("ec-3", 6));
+    assert!(made.notes[0].contains("has long gaps"), "{:?}", made.notes);
+    let playlist = fs::read_to_string(made.folder.join(&other.playlist)).expect("a playlist");
+    assert!(playlist.contains("#EXT-X-TARGETDURATION:2\n"), "{playlist}");
+    is_in_sync(&source, &made.folder, &made.record);
+    are_in_sync(&source, &made.folder, &[only_group(&made, "audio-eac3")]);
+    // With --copy, the picture has the gap, too.
+    let copy = Options { copy: true, ..options() };
+    let (_library, made) = ingested(&source, &copy);
+    assert_eq!(made.record.audio[1].codec, "ac-3");
 }
