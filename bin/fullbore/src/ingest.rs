@@ -219,7 +219,7 @@ impl Ingest {
         }
         let mut has_failed = false;
         for (file, title) in self.file.iter().zip(&titles) {
-            let shown = on_terminal(title.as_str());
+            let shown = on_terminal(title.as_str(), true);
             let into = self.into.as_deref();
             let ingested = folder_for(title, &self.library, into)
                 .and_then(|library| ingest(file, &library, title, &options, &stop, shown));

@@ -38,7 +38,8 @@ impl Ingest {
             at_once: self.watch.at_once as usize,
         };
         crate::say_started(&format!("watching {}\n", what.folder.display()));
-        match watch(&what, stop, &report, &|title| on_terminal(title.as_str())) {
+        let alone = what.at_once == 1;
+        match watch(&what, stop, &report, &|title| on_terminal(title.as_str(), alone)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 crate::tell(&error.to_string());

@@ -86,7 +86,7 @@ pub fn ensure_title(
 
 /// Shows progress on standard error.
 pub fn on_terminal() -> impl FnMut(Progress) {
-    let mut ingesting = ingest::on_terminal(TITLE);
+    let mut ingesting = ingest::on_terminal(TITLE, true);
     move |progress| match progress {
         Progress::Waiting => tell("waiting for another process that is making the sample film"),
         Progress::Started => tell("making a sample film, once"),

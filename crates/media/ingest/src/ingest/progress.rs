@@ -106,12 +106,12 @@ impl Meter {
     }
 }
 
-/// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part.
-pub fn on_terminal(title: &str) -> impl FnMut(Progress) + use<> {
-    let mut shown = Shown { title: shortened(&crate::shown(title)), part: String::new(), width: 0 };
-    let is_terminal = std::io::stderr().is_terminal();
+/// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part. Titles that are made at the same
+/// time, and so not `alone`, have lines on a terminal, too: they would overwrite each other's bar.
+pub fn on_terminal(title: &str, alone: bool) -> impl FnMut(Progress) + use<> {
+    let mut shown = Shown::new(title, std::io::stderr().is_terminal(), alone);
     move |progress| {
-        let text = if is_terminal { shown.rewritten(&progress) } else { shown.line(&progress) };
+        let text = shown.text(&progress);
         // If the terminal was closed, only the progress is lost.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
@@ -119,13 +119,23 @@ pub fn on_terminal(title: &str) -> impl FnMut(Progress) + use<> {
 
 struct Shown {
     title: String,
+    has_bar: bool,
     part: String,
     /// The width of the line on the terminal.
     width: usize,
 }
 
 impl Shown {
-    /// For a pipe.
+    fn new(title: &str, is_terminal: bool, alone: bool) -> Self {
+        let title = shortened(&crate::shown(title));
+        Self { title, has_bar: is_terminal && alone, part: String::new(), width: 0 }
+    }
+
+    fn text(&mut self, progress: &Progress) -> String {
+        if self.has_bar { self.rewritten(progress) } else { self.line(progress) }
+    }
+
+    /// Without a bar.
     fn line(&self, progress: &Progress) -> String {
         let title = &self.title;
         match progress {
@@ -144,7 +154,7 @@ impl Shown {
         }
     }
 
-    /// For a terminal: the line, written over the one before.
+    /// With a bar: the line, written over the one before.
     fn rewritten(&mut self, progress: &Progress) -> String {
         let title = &self.title;
         let line = match progress {
@@ -227,13 +237,14 @@ mod tests {
         ]
     }
 
-    fn shown() -> Shown {
-        Shown { title: "film".into(), part: String::new(), width: 0 }
+    fn text(is_terminal: bool, alone: bool) -> String {
+        let mut shown = Shown::new("film", is_terminal, alone);
+        all().map(|progress| shown.text(&progress)).concat()
     }
 
     #[test]
     fn a_pipe_gets_a_line_for_each_part() {
-        let text = all().map(|progress| shown().line(&progress)).concat();
+        let text = text(false, true);
         assert_eq!(text.lines().count(), 4);
         assert!(text.contains("film: making video 720 (2 of 2)\n"), "{text}");
         assert!(text.contains("film: made video 720 at 87 fps, 3.4x; 0:09 left\n"), "{text}");
@@ -242,13 +253,18 @@ mod tests {
             seconds_left: None,
             pace: EncodingPace::default(),
         };
-        assert_eq!(shown().line(&unknown), "film: made audio 1\n");
+        let mut shown = Shown::new("film", false, true);
+        assert_eq!(shown.text(&unknown), "film: made audio 1\n");
+    }
+
+    #[test]
+    fn films_that_are_made_at_once_have_lines_on_a_terminal() {
+        assert_eq!(text(true, false), text(false, true));
     }
 
     #[test]
     fn a_terminal_gets_one_line_with_a_bar_and_the_time_left() {
-        let mut shown = shown();
-        let text = all().map(|progress| shown.rewritten(&progress)).concat();
+        let text = text(true, true);
         assert_eq!((text.matches('\r').count(), text.matches('\n').count()), (4, 0));
         assert!(text.contains("[######      ]  50%, 1:05 left, 87 fps, 3.4x video 720"), "{text}");
     }
