@@ -106,8 +106,13 @@ pub(super) fn poster_of_still(
         picture.colours.labels(),
         picture.colours.scale_to_bt709(&poster_size(), has_zscale)
     )));
-    Run { making, film: Some(file), folder, arguments: &arguments }.run(limits, |_| {})?;
-    present(folder, POSTER)
+    let run = Run { making, film: Some(file), folder, arguments: &arguments };
+    let made = run.run(limits, |_| {}).and_then(|_| present(folder, POSTER));
+    if made.is_err() {
+        // ffmpeg may have written a part of it. The title may do without a poster, and its record lists every file in the folder.
+        let _ = fs::remove_file(folder.join(POSTER));
+    }
+    made
 }
 
 /// The width and the height of a poster, as ffmpeg's scaler takes them: of the picture's shape, even, and not enlarged. The scaler evaluates
@@ -255,6 +260,24 @@ fn clock(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ingest::{Bounds, Stop};
+    use tempfile::tempdir;
+
+    #[test]
+    fn a_poster_that_fails_leaves_no_part_of_it() {
+        let folder = tempdir().unwrap();
+        let place = folder.path().join(POSTER);
+        // As if ffmpeg had written it before it failed.
+        fs::write(&place, "a part").unwrap();
+        let file = File::open("/dev/null").unwrap();
+        let picture = &Video::example(64, 64);
+        let input = formats::picture();
+        let still = Still { file: &file, input, picture, has_zscale: false };
+        let (stop, bounds) = (&Stop::default(), &Bounds::default());
+        let limits = RunLimits { stop, bounds, output: (folder.path(), 1 << 20) };
+        assert!(poster_of_still("the cover", still, folder.path(), &limits).is_err());
+        assert!(!place.exists());
+    }
 
     #[test]
     fn each_moment_of_a_film_has_one_picture_on_one_sheet() {
