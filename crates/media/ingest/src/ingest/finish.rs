@@ -56,7 +56,7 @@ impl Ingest<'_> {
         {
             write(&place.join(name), text.as_bytes())?;
             files.push(sum(&place.join(name), name)?);
-            for suffix in forms::make(&place.join(name))? {
+            for suffix in forms::make(&place.join(name), self.stop)? {
                 let name = format!("{name}{suffix}");
                 forms.push(sum(&place.join(&name), &name)?);
             }

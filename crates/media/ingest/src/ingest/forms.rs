@@ -4,7 +4,7 @@
 //! as a version's name comes from its files.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use brotli::enc::BrotliEncoderParams;
@@ -12,14 +12,15 @@ use brotli::enc::backward_references::BrotliEncoderMode;
 use catalog::{BROTLI, GZIP};
 use flate2::{Compression, GzBuilder};
 
-use super::Ingest;
 use super::error::{Attempt, IngestError};
+use super::{Ingest, Stop};
 
 /// The extensions of a title's text files. `title.json` has no forms: it changes by itself, and viewers don't read it.
 const EXTENSIONS: [&str; 3] = ["m3u8", "vtt", "json"];
 /// Shorter text fits into one packet as it is, together with the response's head.
 const BYTES_MIN: usize = 512;
-/// Playlists of the longest films have 5 MB. Brotli's best level takes about a second for each.
+/// A playlist of a film of two hours has 130 KB, for which Brotli's best level takes 0.2 s on one core; those of the longest films have 5 MB, and
+/// take 12 s.
 const BYTES_MAX: u64 = 16 << 20;
 /// A form is kept if it has at most this part of the file's bytes.
 const KEPT_PERCENT_MAX: usize = 95;
@@ -30,21 +31,18 @@ impl Ingest<'_> {
     /// Makes the forms of all text files in the version's folder.
     pub(super) fn make_forms(&self, version: &Path) -> Result<(), IngestError> {
         for entry in fs::read_dir(version).attempt("list", version)? {
-            if self.stop.is_stopped() {
-                return Err(IngestError::Interrupted);
-            }
             let path = entry.attempt("list", version)?.path();
             let extension = path.extension().and_then(|extension| extension.to_str());
             if extension.is_some_and(|extension| EXTENSIONS.contains(&extension)) {
-                make(&path)?;
+                make(&path, self.stop)?;
             }
         }
         Ok(())
     }
 }
 
-/// Makes the forms of the text file at `path`, and returns the ends of their names. None if they would save too little.
-pub(super) fn make(path: &Path) -> Result<Vec<&'static str>, IngestError> {
+/// Makes the forms of the text file at `path`, unless `stop` ends it, and returns the ends of their names. None if they would save too little.
+pub(super) fn make(path: &Path, stop: &Stop) -> Result<Vec<&'static str>, IngestError> {
     let metadata = fs::metadata(path).attempt("look at", path)?;
     if metadata.len() > BYTES_MAX {
         return Ok(Vec::new());
@@ -52,7 +50,10 @@ pub(super) fn make(path: &Path) -> Result<Vec<&'static str>, IngestError> {
     let (text, modified) = (fs::read(path).attempt("read", path)?, metadata.modified());
     let modified = modified.attempt("look at", path)?;
     let mut made = Vec::new();
-    for (suffix, compressed) in [(BROTLI, brotli(&text)), (GZIP, gzip(&text))] {
+    for (suffix, compressed) in [(BROTLI, brotli(&text, stop)), (GZIP, gzip(&text))] {
+        if stop.is_stopped() {
+            return Err(IngestError::Interrupted);
+        }
         let compressed = compressed.attempt("compress", path)?;
         if text.len() < BYTES_MIN || compressed.len() * 100 > text.len() * KEPT_PERCENT_MAX {
             continue;
@@ -72,7 +73,22 @@ pub(super) fn make(path: &Path) -> Result<Vec<&'static str>, IngestError> {
     Ok(made)
 }
 
-fn brotli(text: &[u8]) -> io::Result<Vec<u8>> {
+/// Text that ends with an error when `stop` is set. Brotli reads a few kilobytes at a time.
+struct UntilStopped<'a> {
+    text: &'a [u8],
+    stop: &'a Stop,
+}
+
+impl Read for UntilStopped<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_stopped() {
+            return Err(io::Error::other("stopped"));
+        }
+        self.text.read(buffer)
+    }
+}
+
+fn brotli(text: &[u8], stop: &Stop) -> io::Result<Vec<u8>> {
     let params = BrotliEncoderParams {
         quality: BROTLI_QUALITY,
         mode: BrotliEncoderMode::BROTLI_MODE_TEXT,
@@ -80,7 +96,7 @@ fn brotli(text: &[u8]) -> io::Result<Vec<u8>> {
         ..BrotliEncoderParams::default()
     };
     let mut compressed = Vec::new();
-    brotli::BrotliCompress(&mut &*text, &mut compressed, &params)?;
+    brotli::BrotliCompress(&mut UntilStopped { text, stop }, &mut compressed, &params)?;
     Ok(compressed)
 }
 
@@ -103,7 +119,7 @@ mod tests {
         fs::write(&path, text).unwrap();
         let long_ago = SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789);
         File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
-        let made = make(&path).unwrap();
+        let made = make(&path, &Stop::default()).unwrap();
         let read = |suffix: &'static str| {
             let place = folder.path().join(format!("a.m3u8{suffix}"));
             let modified = fs::metadata(&place).unwrap().modified().unwrap();
@@ -130,6 +146,20 @@ mod tests {
         read.clear();
         brotli::Decompressor::new(&brotli[..], 4096).read_to_string(&mut read).unwrap();
         assert!(read == text);
+    }
+
+    #[test]
+    fn a_stop_ends_it_before_all_is_read() {
+        let stop = Stop::default();
+        let mut text = UntilStopped { text: &[b'a'; 100], stop: &stop };
+        assert_eq!(text.read(&mut [0; 60]).unwrap(), 60);
+        stop.stop();
+        assert!(text.read(&mut [0; 60]).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.m3u8");
+        fs::write(&path, [b'a'; BYTES_MIN]).unwrap();
+        assert!(matches!(make(&path, &stop), Err(IngestError::Interrupted)));
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
     }
 
     #[test]
