@@ -42,7 +42,7 @@ pub(crate) enum ReadAhead {
 
 /// For [`ReadAhead::Far`]. ffmpeg keeps what it reads ahead in memory. This is a minute and a half of a Blu-ray disc, and hours of most
 /// recordings; it takes 0.3 s from a fast disk.
-const FAR_BYTES: u64 = 200 << 20;
+pub(crate) const FAR_BYTES: u64 = 200 << 20;
 const FAR_SECONDS: u64 = 3600;
 
 /// ffmpeg's arguments for a film on standard input.

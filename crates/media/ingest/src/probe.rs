@@ -219,8 +219,12 @@ impl Probed {
                 matches!(kind, "audio" | "video") && !is_cover && !one.is_playable(kind)
             })
         };
-        let is_listed = !self.format.is_one_of(&UNLISTED_FORMATS);
-        self.streams.iter().any(is_unclear) || !(is_listed || has("audio") && has("video"))
+        let is_listed = self.lists_streams() || has("audio") && has("video");
+        self.streams.iter().any(is_unclear) || !is_listed
+    }
+
+    fn lists_streams(&self) -> bool {
+        !self.format.is_one_of(&UNLISTED_FORMATS)
     }
 
     fn playable(&self) -> usize {
@@ -240,6 +244,7 @@ impl Probed {
             clock,
             begins_seconds: self.format.begins_seconds(),
             ahead,
+            lists_streams: self.lists_streams(),
             video: None,
             cover: None,
             audio: Vec::new(),

@@ -24,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) begins_seconds: f64,
     /// How far to read ahead to find all of its streams.
     pub(crate) ahead: ReadAhead,
+    /// Whether its container lists all of its streams at the front. Otherwise more may begin at any time.
+    pub(crate) lists_streams: bool,
     pub(crate) video: Option<Video>,
     /// A still picture that comes with the film or the sound, if there is one.
     pub(crate) cover: Option<Video>,

@@ -20,6 +20,7 @@ use super::{
 use crate::bitmap_subtitles::BitmapSubtitles;
 use crate::captions::Captions;
 use crate::colour::Colours;
+use crate::formats::FAR_BYTES;
 use crate::role::Role;
 use crate::source::{Audio, Burnt, DolbyVision, Video};
 
@@ -188,6 +189,7 @@ impl Ingest<'_> {
             }
             notes.extend(self.hdr_note());
         }
+        notes.extend(self.silence_note());
         for (index, source) in self.source.audio.iter().enumerate() {
             let versions = made.audio.iter().filter(|one| one.index == index);
             // The best version says what became of the sound.
@@ -197,6 +199,17 @@ impl Ingest<'_> {
         }
         notes.extend(complaint.map(|said| format!("the file has faults; ffmpeg reports: {said}")));
         notes
+    }
+
+    /// A note on a film without sound, if its sound may begin later than ingest has looked: it would be silent by mistake.
+    fn silence_note(&self) -> Option<String> {
+        if self.source.lists_streams || !self.source.audio.is_empty() {
+            return None;
+        }
+        let is_longer = self.film.metadata().is_ok_and(|film| film.len() > FAR_BYTES);
+        let part = is_longer.then(|| format!("its first {} MiB", FAR_BYTES >> 20));
+        let part = part.unwrap_or_else(|| "it".to_owned());
+        Some(format!("no sound was found in {part}, so the title is silent"))
     }
 
     /// Notes on what happened to a sound.

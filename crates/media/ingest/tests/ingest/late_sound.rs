@@ -1,6 +1,7 @@
 //! Sound that begins after the part of a file in which ffmpeg looks for streams by default.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::path::Path;
 
 use crate::judge::{judge, probe};
@@ -87,4 +88,38 @@ fn a_sound_that_is_listed_and_never_comes_is_an_error() {
         "{said}"
     );
     assert!(library.names().is_empty(), "{:?}", library.names());
+}
+
+#[test]
+fn a_recording_without_sound_becomes_a_silent_title_with_a_note() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let silent = |file: &str| {
+        let source = folder.path().join(file);
+        make(&format!("{BLACK}:duration=3 -c:v libx264 -preset ultrafast"), &source);
+        source
+    };
+    let notes =
+        |source: &Path| Library::new().ingest(source, "film", &options()).map(|made| made.notes);
+    let recording = silent("film.ts");
+    let found = notes(&recording).expect("a title");
+    assert_eq!(found, ["no sound was found in it, so the title is silent"]);
+    // In its middle, empty packets (ISO/IEC 13818-1 section 2.4.3.3), more than ingest reads ahead.
+    let mut empty = [0xff; 188];
+    empty[..4].copy_from_slice(&[0x47, 0x1f, 0xff, 0x10]);
+    let whole = fs::read(&recording).expect("a file");
+    let (begin, end) = whole.split_at(whole.len() / 2 / 188 * 188);
+    let mut long = File::create(&recording).expect("a file");
+    long.write_all(begin).expect("room");
+    for _ in 0..201 {
+        long.write_all(&empty.repeat((1 << 20) / 188 + 1)).expect("room");
+    }
+    long.write_all(end).expect("room");
+    drop(long);
+    let found = notes(&recording).expect("a title");
+    assert_eq!(found, ["no sound was found in its first 200 MiB, so the title is silent"]);
+    // Its container lists what it has.
+    assert_eq!(notes(&silent("film.mkv")).expect("a title"), [""; 0]);
 }
