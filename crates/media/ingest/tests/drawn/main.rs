@@ -15,6 +15,7 @@ mod make;
 mod measure;
 mod peak;
 mod planted;
+mod planted_draws;
 mod planted_hdr;
 mod play;
 mod random;

@@ -1,5 +1,4 @@
-//! The judge finds planted faults of every kind, in the files that players read or in what was measured, and the first hundred draws have
-//! films in which each kind would show.
+//! The judge finds planted faults of every kind, in the files that players read or in what was measured. `planted_draws.rs` plants them in drawn films.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -318,64 +317,4 @@ fn an_ordinary_title_has_no_faults() {
     }
     let faults = faults(&played().1.title);
     assert!(faults.is_empty(), "{faults:?}");
-}
-
-/// A film in which a kind of fault would show, by what ingest once did wrong.
-type Shows = (&'static str, fn(&Film) -> bool);
-
-const SHOWS: [Shows; 20] = [
-    ("sync: streams that begin late", |film| {
-        film.picture.as_ref().is_some_and(|one| one.late_seconds > 0.0)
-            || film.sounds.iter().any(|one| one.late_seconds > 0.0)
-    }),
-    ("sync: recordings without their beginning", |film| matches!(film.cut, Cut::Headless(_))),
-    ("sync: a clock that jumps", |film| matches!(film.cut, Cut::Joined(..))),
-    ("refused: timestamps that don't begin at 0", |film| film.start_seconds > 1.0),
-    ("refused: a line that outlasts the film", |film| {
-        let lasts = |cue: &Cue| cue.start + cue.seconds > film.seconds + 1.5;
-        film.texts.iter().any(|one| one.cues.iter().any(lasts))
-    }),
-    ("pause: copies of late pictures and of trimmed films", |film| {
-        let is_late = film.picture.as_ref().is_some_and(|one| one.late_seconds > 0.0);
-        film.options.copy && (is_late || matches!(film.cut, Cut::Trimmed(_)))
-    }),
-    ("text: subtitles of each form", |film| !film.texts.is_empty()),
-    ("text: drawings and lines of no length", |film| {
-        film.texts.iter().any(|one| one.codec == "ass")
-    }),
-    ("colour: untagged pictures", |film| {
-        film.picture.as_ref().is_some_and(|one| one.colour.is_none())
-    }),
-    ("colour: RGB", |film| film.picture.as_ref().is_some_and(|one| one.codec == "h264rgb")),
-    ("colour: a high dynamic range", |film| {
-        film.picture.as_ref().is_some_and(|one| one.wide.is_some())
-    }),
-    ("colour: a high dynamic range next to the standard one", |film| {
-        film.options.hdr && !film.options.copy
-    }),
-    ("missing: a still in front", |film| film.decoy == Decoy::Still),
-    ("missing: sound that begins late in a recording", |film| {
-        film.sounds.iter().any(|one| one.late_seconds > 5.0)
-    }),
-    ("role", |film| film.sounds.iter().any(|one| one.role.is_some())),
-    ("role: forced captions", |film| film.texts.iter().any(|one| one.role == Some("forced"))),
-    ("language: two letters", |film| film.sounds.iter().any(|one| one.language == Some("tam"))),
-    ("channels: arrangements that a codec lacks", |film| {
-        let is_odd = |layout: &str| ["2.1", "quad", "quad(side)", "4.0"].contains(&layout);
-        film.options.keeps_channels && film.sounds.iter().any(|one| is_odd(one.layout))
-    }),
-    ("shape and rate", |film| {
-        film.picture.as_ref().is_some_and(|one| one.rotation > 0 || one.pixel != "1/1")
-    }),
-    ("chapter", |film| film.has_chapters && film.container.has_roles),
-];
-
-#[test]
-fn a_hundred_draws_have_films_in_which_each_kind_of_fault_shows() {
-    let films: Vec<_> = (1..=100).map(Film::draw).collect();
-    for (what, shows) in SHOWS {
-        let seeds: Vec<_> = films.iter().filter(|film| shows(film)).map(|film| film.seed).collect();
-        assert!(!seeds.is_empty(), "{what}: no film of the first hundred");
-        println!("{what}: {} films, seeds {:?}", seeds.len(), &seeds[..seeds.len().min(8)]);
-    }
 }
