@@ -11,6 +11,7 @@
 //! [`free_port`] is one for a process that cannot choose its own.
 //!
 //! [`Namespace`] is a separate network, for tests that need a bad one, and [`FakeClock`] a wrong clock.
+//! [`settle`] waits until the hot set takes files that a test has written.
 //!
 //! Nothing here sleeps to let something happen: tests wait for the event itself with [`eventually`].
 
@@ -36,6 +37,7 @@ mod program;
 mod ran;
 mod said;
 mod server;
+mod settled;
 mod slowhttptest;
 mod small_disk;
 pub mod stopwatch;
@@ -64,6 +66,7 @@ pub use ran::Ran;
 pub use rustix::process::Signal;
 pub use said::Said;
 pub use server::Server;
+pub use settled::settle;
 pub use slowhttptest::SlowAttack;
 pub use small_disk::SmallDisk;
 pub use title::{FILM, make_title};

@@ -6,7 +6,7 @@
 
 use fullbore_tests::cpus::{self, cpu};
 use fullbore_tests::tls::{self, Offer};
-use fullbore_tests::{Launch, Plain, Server, eventually, file, tool};
+use fullbore_tests::{Launch, Plain, Server, eventually, file, settle, tool};
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::StreamOwned;
 use serde_json::Value;
@@ -285,8 +285,7 @@ fn visit(library: &Library, server: &Server, mut fetch: impl FnMut(&str) -> Vec<
 fn with_memory_at_disk(words: &'static str, check: fn(&Server)) {
     let Some(library) = Library::new() else { return };
     // The hot set doesn't admit a film that has just changed.
-    // sleeps: a film must be unchanged for four seconds, and longer is fine
-    std::thread::sleep(Duration::from_millis(4100));
+    settle(library.folder.path());
     let server = library.serve_by("memory-at-disk", words);
     let plain = |path: &str| Plain::connect(server.address).fetch(path).body;
     let config = Offer::tls13().config();

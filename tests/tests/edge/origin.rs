@@ -386,8 +386,8 @@ fn answer(
     match manner {
         Manner::Stalls(after) => {
             stream.write_all(&body[..after.min(body.len())])?;
-            std::thread::sleep(Duration::from_secs(30));
-            Ok(false)
+            // Until the edge hangs up.
+            std::io::copy(stream, &mut std::io::sink()).map(|_| false)
         }
         Manner::Holds => {
             let (half, rest) = body.split_at(body.len() / 2);

@@ -1,8 +1,8 @@
 //! Keys that sign viewers' addresses: they begin and roll while viewers play.
 
 use crate::house::{Fleet, get};
-use crate::nodes::swarm_while;
-use fullbore_tests::{Ran, nobody_stalled, until};
+use crate::nodes::swarm_seen;
+use fullbore_tests::{Course, Ran, nobody_stalled, until};
 use serde_json::Value;
 
 /// A new viewer's address of the film at a node.
@@ -70,28 +70,33 @@ fn signing_begins_and_keys_roll_without_a_restart_and_no_viewer_is_refused_until
 fn no_viewer_who_plays_is_refused_when_signing_begins_and_when_keys_roll() {
     let fleet = Fleet::start(&["a", "b", "c"], 50);
     let unsigned = address(&fleet);
-    // It ends before nodes require tokens, even on a busy machine. Some viewers came before the gateway signed, and some afterwards.
-    let beginning = "--viewers 20 --over 8s --duration 12s --watch 10m --buffer 6s";
-    let ran = swarm_while(&fleet.film(), beginning, || {
-        arrive(4);
-        fleet.control(&["keys", "roll", "--after", "25s"]);
-    });
+    // Some viewers come before the gateway signs, and some afterwards. It ends before nodes require tokens, even on a busy machine.
+    let ran =
+        swarm_seen(&fleet.film(), "--viewers 20 --over 8s --watch 10m --buffer 6s", |course| {
+            course.until("half of the viewers to play", |now| now.number("playing") >= 10);
+            fleet.control(&["keys", "roll", "--after", "25s"]);
+            all_play_on(course, 20);
+        });
     check(&ran);
     until("nodes to ask for tokens", || status(&unsigned) == 403);
 
     let before = address(&fleet);
-    let rolling = "--viewers 30 --over 18s --duration 26s --watch 10m --buffer 6s";
-    let ran = swarm_while(&fleet.film(), rolling, || {
-        arrive(2);
-        fleet.control(&["keys", "roll", "--after", "10s"]);
-        until("the new key to sign", || key(&address(&fleet)) != key(&before));
-    });
+    // The new key signs while viewers still come, and others play with the old one.
+    let ran =
+        swarm_seen(&fleet.film(), "--viewers 30 --over 18s --watch 10m --buffer 6s", |course| {
+            course.until("some viewers to play", |now| now.number("playing") >= 3);
+            fleet.control(&["keys", "roll", "--after", "10s"]);
+            until("the new key to sign", || key(&address(&fleet)) != key(&before));
+            all_play_on(course, 30);
+        });
     check(&ran);
 }
 
-/// As long as it takes some viewers to arrive.
-fn arrive(seconds: u64) {
-    std::thread::sleep(std::time::Duration::from_secs(seconds));
+/// Waits until all viewers play, and have asked for two more segments each.
+fn all_play_on(course: &Course, viewers: u64) {
+    let first = course.until("all viewers to play", |now| now.number("playing") == viewers);
+    let requests = first.number("requests") + 2 * viewers;
+    course.until("all viewers to play on", |now| now.number("requests") >= requests);
 }
 
 #[track_caller]

@@ -4,8 +4,8 @@
 //! A sleep belongs in a loop that ends when its condition holds (`eventually`, `until` and `within` are such loops), or gives its reason:
 //!
 //! ```text
-//! // sleeps: a file has to be left alone for four seconds before its blocks are admitted
-//! std::thread::sleep(SETTLED_AFTER);
+//! // sleeps: the camera sends two pictures a second
+//! std::thread::sleep(HALF_A_SECOND);
 //! ```
 //!
 //! Good reasons: the program's own time has to pass, and longer is fine; a peer that is slow on purpose; a random moment; a timer is
@@ -17,24 +17,6 @@ use crate::tree::File;
 
 /// Files that test timers themselves.
 const TIMERS: &[&str] = &["crates/core/reactor/tests/reactor.rs"];
-
-/// Files from before this rule, and how many sleeps without a reason they may still have. When you fix one, lower the number.
-const BEFORE: &[(&str, usize)] = &[
-    ("crates/server/server/tests/serving/hot_set.rs", 2),
-    ("crates/server/server/tests/serving/large_pages.rs", 1),
-    ("crates/server/server/tests/serving/pins.rs", 2),
-    ("crates/fleet/store/tests/store/elections.rs", 1),
-    ("crates/server/disk/tests/hot.rs", 2),
-    ("bin/fullbore/tests/ablate.rs", 1),
-    ("bin/fullbore/tests/bypass/bounds.rs", 3),
-    ("bin/fullbore/tests/load/patterns.rs", 1),
-    ("bin/fullbore/tests/upgrade/viewers.rs", 2),
-    ("crates/core/s3/tests/server.rs", 1),
-    ("tests/tests/edge/changes.rs", 2),
-    ("tests/tests/edge/faults.rs", 1),
-    ("tests/tests/edge/origin.rs", 1),
-    ("tests/tests/fleet/keys.rs", 1),
-];
 
 fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
@@ -109,28 +91,24 @@ fn idle_sleeps(file: &File) -> Vec<usize> {
     idle.map(|(at, _)| at).collect()
 }
 
-fn sleeping_tests(files: &[File], timers: &[&str], before: &[(&str, usize)]) -> Vec<String> {
+fn sleeping_tests(files: &[File], timers: &[&str]) -> Vec<String> {
     let mut breaches = Vec::new();
     for file in files.iter().filter(|file| file.is_rust() && !timers.contains(&&*file.path)) {
-        let known = before.iter().find(|(path, _)| *path == file.path).map_or(0, |(_, most)| *most);
-        let idle = idle_sleeps(file);
-        if idle.len() > known {
-            breaches.extend(idle.into_iter().map(|at| {
-                format!(
-                    "{}: sleeps instead of waiting for a condition: use fullbore_tests::until or a counter, or give the reason in a comment \
-                     above (// sleeps: REASON), see {}",
-                    file.at(at),
-                    file!()
-                )
-            }));
-        }
+        breaches.extend(idle_sleeps(file).into_iter().map(|at| {
+            format!(
+                "{}: sleeps instead of waiting for a condition: use fullbore_tests::until or a counter, or give the reason in a comment \
+                 above (// sleeps: REASON), see {}",
+                file.at(at),
+                file!()
+            )
+        }));
     }
     breaches
 }
 
 #[test]
 fn no_test_sleeps_without_a_reason() {
-    crate::none(sleeping_tests(&crate::tree::files(), TIMERS, BEFORE));
+    crate::none(sleeping_tests(&crate::tree::files(), TIMERS));
 }
 
 #[test]
@@ -153,18 +131,16 @@ fn planted_sleeps_are_found() {
         File::planted("crates/core/a/tests/e.rs", &format!("{because}{fails}")),
         File::planted("crates/core/a/tests/f.rs", awhile),
         File::planted("crates/core/a/tests/timers.rs", hopes),
-        File::planted("tests/tests/known.rs", hopes),
-        File::planted("tests/tests/worse.rs", &format!("{hopes}{hopes}")),
+        File::planted("tests/tests/g.rs", &format!("{hopes}{hopes}")),
     ];
-    let before = [("tests/tests/known.rs", 1), ("tests/tests/worse.rs", 1)];
     crate::found(
-        &sleeping_tests(&files, &["crates/core/a/tests/timers.rs"], &before),
+        &sleeping_tests(&files, &["crates/core/a/tests/timers.rs"]),
         &[
             "crates/core/a/src/c.rs:4",
             "crates/core/a/tests/e.rs:5",
             "crates/core/a/tests/f.rs:3",
-            "tests/tests/worse.rs:3",
-            "tests/tests/worse.rs:9",
+            "tests/tests/g.rs:3",
+            "tests/tests/g.rs:9",
         ],
     );
 }

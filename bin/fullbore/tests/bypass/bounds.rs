@@ -122,6 +122,7 @@ fn who_asks_for_keys_again_and_again_gets_one_answer_at_a_time() {
         viewer.send(BEGINNING);
         for _ in 0..ASKED {
             viewer.ask_for_keys();
+            // sleeps: several requests arrive one by one within a round trip, whose delay is real time
             std::thread::sleep(Duration::from_millis(100));
         }
         (viewer, begun)

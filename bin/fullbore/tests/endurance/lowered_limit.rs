@@ -3,11 +3,8 @@
 
 use crate::films::{self, LARGE, LARGE_BYTES};
 use crate::group::Group;
-use fullbore_tests::{Launch, Plain, Server, until};
+use fullbore_tests::{Launch, Plain, Server, settle, until};
 use tempfile::TempDir;
-
-/// A little longer than a file must have been left alone before the hot set takes parts of it.
-const SETTLED_AFTER: std::time::Duration = std::time::Duration::from_millis(4100);
 
 /// Parts of 2 MiB.
 const PART_BYTES: u64 = 2 << 20;
@@ -35,8 +32,7 @@ fn a_full_hot_set_gives_memory_back_when_the_groups_limit_is_lowered() {
     let folder = TempDir::new().expect("a temporary folder");
     let library = films::make().expect("the library is written");
     films::chill(library.path()).expect("the disk is asked again");
-    // sleeps: a film has to have been left alone for four seconds, and longer is as well
-    std::thread::sleep(SETTLED_AFTER);
+    settle(library.path());
     let launch = Launch::of(library.path()).program(&group.program(folder.path()));
     // Without TLS, so that much is sent within a second; not by the kernel, which sends from the page cache.
     let launch = launch.arguments("--tls off --route userspace --workers 1");

@@ -88,6 +88,7 @@ fn an_open_loop_asks_as_often_as_its_schedule_says() {
 fn an_open_loop_counts_a_stall_in_every_request_that_it_delays() {
     // Each answer takes 200 ms, 20 a second fall due, one at a time can be under way.
     let slow = Bad::start(|stream, asked| {
+        // sleeps: a server that is slow on purpose
         std::thread::sleep(std::time::Duration::from_millis(200));
         partial(stream, &asked, 1000, &[7; 1000])
     });

@@ -177,14 +177,18 @@ impl Shared {
         let first = self.keepers_apart * u32::try_from(number).unwrap();
         let since = self.begun.elapsed().checked_sub(first);
         let turns = since.map_or(0, |since| since.as_micros() / self.pause.as_micros() + 1);
-        let due = first + self.pause * u32::try_from(turns).unwrap();
-        thread::sleep(due.saturating_sub(self.begun.elapsed()));
+        self.await_time(first + self.pause * u32::try_from(turns).unwrap());
     }
 
     /// Waits until the next newcomer is due.
     fn await_turn(&self) {
         let number = self.newcomers.fetch_add(1, Ordering::Relaxed);
-        let due = self.one_in * u32::try_from(number).unwrap();
+        self.await_time(self.one_in * u32::try_from(number).unwrap());
+    }
+
+    /// Waits until so much time has passed since the crowd began.
+    fn await_time(&self, due: Duration) {
+        // sleeps: viewers come by a timetable, and one that comes late shows as much
         thread::sleep(due.saturating_sub(self.begun.elapsed()));
     }
 

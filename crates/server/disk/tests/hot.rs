@@ -2,6 +2,7 @@
 
 use fullbore_disk::hot::BLOCK_BYTES;
 use fullbore_disk::{File, Heat, HotSet, LocalHotSet, Pinning, Policy, ReadError, Reader};
+use fullbore_tests::settle;
 use reactor::blocks::Pages;
 use reactor::residency::cached_pages;
 use reactor::{Pool, PoolOptions, Reactor, RingOptions, sleep};
@@ -13,9 +14,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-
-/// A little longer than a file must have been unchanged before the hot set admits its blocks.
-const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
 /// For this long after a change, the hot set certainly does not admit a file: 3 s, from the whole second in which it changed.
 const UNSETTLED_FOR: Duration = Duration::from_secs(2);
@@ -60,7 +58,7 @@ impl Library {
             fs::write(&path, bytes).unwrap();
             fs::File::open(&path).unwrap().sync_all().unwrap();
         }
-        std::thread::sleep(SETTLED_AFTER);
+        settle(folder.path());
         Self { folder, films }
     }
 

@@ -232,9 +232,6 @@ mod tests {
     use reactor::blocks::Pages;
     use reactor::{Reactor, RingOptions};
 
-    /// A little longer than a file must have been left alone before the hot set admits its blocks.
-    const SETTLED_AFTER: Duration = Duration::from_millis(4100);
-
     #[test]
     fn a_disk_gives_pins_half_of_its_time_at_most_however_fast_it_is() {
         // 2 MiB from a hard disk, a SATA disk and an NVMe disk.
@@ -252,8 +249,7 @@ mod tests {
         let path = folder.path().join("film");
         std::fs::File::create(&path).unwrap().set_len(9 * BLOCK_BYTES).unwrap();
         let stamp = Stamp::of_path(&path).unwrap();
-        // sleeps: a file has to have been left alone for four seconds, and longer is as well
-        std::thread::sleep(SETTLED_AFTER);
+        fullbore_tests::settle(folder.path());
         let library = vec![folder.path().to_owned()];
         let folders = Arc::new(Folders::open(&library).unwrap());
         let test = async move {

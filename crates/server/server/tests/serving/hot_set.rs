@@ -5,15 +5,12 @@ use crate::support::random::Random;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use config::{Route, Switch};
+use fullbore_tests::settle;
 use std::path::PathBuf;
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// Three blocks and a half, and a little.
 const FILM_BYTES: u64 = (7 << 20) + 12_345;
-
-/// A little longer than a file must have been left alone before the hot set admits its blocks.
-const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
 struct Library {
     folder: TempDir,
@@ -25,7 +22,7 @@ impl Library {
         let library =
             Self { folder: tempfile::tempdir().unwrap(), film: Content::new(5, FILM_BYTES) };
         library.film.write(&library.film_path()).unwrap();
-        std::thread::sleep(SETTLED_AFTER);
+        settle(library.folder.path());
         library
     }
 
@@ -162,6 +159,6 @@ fn a_film_that_is_overwritten_is_never_sent_from_memory() {
         newer.assert_holds(0, &whole.body, "the new version");
         served.stop();
         library.film.write(&library.film_path()).unwrap();
-        std::thread::sleep(SETTLED_AFTER);
+        settle(library.folder.path());
     }
 }

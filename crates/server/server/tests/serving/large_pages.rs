@@ -4,10 +4,9 @@ use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::Protocol;
 use config::LargePages;
-use fullbore_tests::tool;
+use fullbore_tests::{settle, tool};
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use tempfile::TempDir;
 
 const POOL: &str = "/proc/sys/vm/nr_hugepages";
@@ -16,9 +15,6 @@ const BLOCK: u64 = 2 << 20;
 
 /// Two blocks and a little.
 const FILM_BYTES: u64 = 2 * BLOCK + 12_345;
-
-/// A little longer than a file must have been left alone before the hot set admits its blocks.
-const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
 /// The pool is the machine's: one test at a time reserves pages or takes some.
 static POOL_IN_USE: Mutex<()> = Mutex::new(());
@@ -67,7 +63,7 @@ fn library() -> (TempDir, Content) {
     let file = fs::File::open(&path).unwrap();
     file.sync_all().unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
-    std::thread::sleep(SETTLED_AFTER);
+    settle(folder.path());
     (folder, film)
 }
 

@@ -4,19 +4,16 @@ use crate::support::content::Content;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::Protocol;
 use config::Route;
+use fullbore_tests::settle;
 use rustix::fs::Advice;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 use tempfile::TempDir;
 
 const MIB: u64 = 1 << 20;
 
 /// A block of the hot set.
 const BLOCK: u64 = 2 * MIB;
-
-/// A little longer than a file must have been left alone before the hot set admits its blocks.
-const SETTLED_AFTER: Duration = Duration::from_millis(4100);
 
 const PLAYLIST: &[u8] = b"#EXTM3U\n";
 
@@ -48,7 +45,7 @@ impl Library {
             forget(&title.join(name));
         }
         forget(&library.folder.path().join("other.mp4"));
-        std::thread::sleep(SETTLED_AFTER);
+        settle(library.folder.path());
         library
     }
 
