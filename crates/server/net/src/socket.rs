@@ -438,6 +438,11 @@ impl Socket {
     pub fn finish(&self) {
         let _ = rustix::net::shutdown(self.0.borrowed(), Shutdown::Write);
     }
+
+    /// Ends both directions, so that whatever waits for the socket goes on and finds it closed.
+    pub fn hang_up(&self) {
+        let _ = rustix::net::shutdown(self.0.borrowed(), Shutdown::Both);
+    }
 }
 
 /// An IPv4 address in IPv4 form even on an IPv6 listener.

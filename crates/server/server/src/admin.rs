@@ -8,6 +8,7 @@
 use crate::accepting::Accepting;
 use crate::acme::{self, AcmeLink};
 use crate::admin_hosts::AdminHosts;
+use crate::admin_places::{AdminPlace, AdminPlaces};
 use crate::crossings::{self, Paths};
 use crate::drain::Drain;
 use crate::edge::EdgeLink;
@@ -29,10 +30,12 @@ use fullbore_http::{
 };
 use live_figures::audience::Audience;
 use live_figures::{self, Live};
-use net::{Admission, Socket};
+use net::Socket;
 use qoe::Collector;
 use reactor::op::Incoming;
-use reactor::{Fd, Reactor, Remote, RingOptions, Woken, remote, sleep, spawn, timeout_at};
+use reactor::{
+    Fd, Reactor, Remote, RingOptions, Woken, remote, sleep, spawn, timeout_at, yield_now,
+};
 use serde_json::json;
 use silo_map::SiloMap;
 use std::collections::BTreeMap;
@@ -43,9 +46,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use telemetry::{Exposition, Kind, Metric, Numbers, StoredUnit, Totals, since_1970};
-
-/// Connections at once: enough for a few scrapers and people.
-const CONNECTIONS_MAX: usize = 64;
 
 /// How long a whole request may take to arrive. Scrapers ask every 15 to 60 s and keep their connection, which still works
 /// when there is no file descriptor left for a new one.
@@ -255,12 +255,12 @@ async fn serve(
     ));
     let accepting = Accepting::new([Fd::from(listener)]);
     let of_redirects = Accepting::new(redirect.map(Fd::from));
-    let admission = Admission::new(CONNECTIONS_MAX, 0);
+    let places = Rc::<AdminPlaces>::default();
     let follow = || {
         let is_here = !state.is_standby.load(Ordering::Relaxed);
         accepting.set(is_here, |listener, stop| {
             let (state, live) = (Arc::clone(&state), Rc::clone(&live));
-            spawn(accept(state, live, listener, stop, Rc::clone(&admission)));
+            spawn(accept(state, live, listener, stop, Rc::clone(&places)));
         });
         of_redirects.set(is_here, |listener, stop| {
             if let Some(redirects) = &state.redirects {
@@ -311,29 +311,27 @@ async fn accept(
     live: Rc<Live>,
     listener: Fd,
     stop: Rc<Drain>,
-    admission: Rc<Admission>,
+    places: Rc<AdminPlaces>,
 ) {
     let unanswered = Arc::clone(&state.unanswered);
     let receive = |socket: Socket| {
-        let Ok(pass) = socket.peer().map(|peer| admission.admit(peer.ip())) else { return };
-        if let Ok(pass) = pass {
-            let (state, live) = (Arc::clone(&state), Rc::clone(&live));
-            let unanswered = Arc::clone(&unanswered);
-            spawn(async move {
-                let _pass = pass;
-                converse(&state, &live, &socket, unanswered).await;
-            });
-        }
+        let Some(place) = places.enter(socket) else { return };
+        let (state, live) = (Arc::clone(&state), Rc::clone(&live));
+        let unanswered = Arc::clone(&unanswered);
+        spawn(async move { converse(&state, &live, &place, unanswered).await });
     };
     accept_into(listener, &stop, receive).await;
 }
 
-/// Hands each connection to `receive`.
+/// Hands each connection to `receive`, one in a turn, so that its request is read before the next one may need its place.
 pub(crate) async fn accept_into(listener: Fd, stop: &Drain, receive: impl Fn(Socket)) {
     let mut incoming = Incoming::new(listener);
     while let Some(next) = stop.unless_begun(incoming.next()).await {
         match next {
-            Ok(connection) => receive(Socket::from(connection)),
+            Ok(connection) => {
+                receive(Socket::from(connection));
+                yield_now().await;
+            }
             Err(_) => drop(stop.unless_begun(sleep(Duration::from_millis(100))).await),
         }
     }
@@ -343,13 +341,15 @@ pub(crate) async fn accept_into(listener: Fd, stop: &Drain, receive: impl Fn(Soc
 }
 
 /// Answers requests one after the other. The client counts as `unanswered` until its first answer, and later while a response is sent.
-async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<()>) {
-    let limits = RequestLimits::default();
+async fn converse(state: &State, live: &Live, place: &AdminPlace, unanswered: Arc<()>) {
+    let (socket, limits) = (place.socket(), RequestLimits::default());
     let mut input = Vec::new();
     let mut unanswered = Some(unanswered);
     loop {
         let deadline = Instant::now() + IDLE_MAX;
-        let response = match timeout_at(deadline, read_request(socket, &mut input, &limits)).await {
+        let asked = timeout_at(deadline, read_request(socket, &mut input, &limits)).await;
+        place.begin_answer();
+        let response = match asked {
             Ok(Some(Ok(request))) if !state.hosts.answer_to(&request) => {
                 state.misdirected.fetch_add(1, Ordering::Relaxed);
                 with_context(state, |context| {
@@ -382,6 +382,7 @@ async fn converse(state: &State, live: &Live, socket: &Socket, unanswered: Arc<(
             socket.finish();
             return;
         }
+        place.end_answer();
     }
 }
 

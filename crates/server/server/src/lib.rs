@@ -12,6 +12,7 @@ mod acme;
 mod address_lists;
 pub mod admin;
 pub mod admin_hosts;
+mod admin_places;
 mod buffers;
 pub mod bypass;
 pub mod control;
