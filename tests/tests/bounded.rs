@@ -1,6 +1,6 @@
-//! Limits on the memory that many slow or talkative viewers can make the server hold: the real program, measured from outside.
+//! Limits on what many slow or talkative viewers can make the server hold, and keep from others: the real program, measured from outside.
 
-use fullbore_tests::{Launch, Plain, Server, eventually, may_open};
+use fullbore_tests::{Launch, Plain, Server, SlowAttack, eventually, file, free_port, may_open};
 use serde_json::Value;
 use std::fs;
 use std::fs::OpenOptions;
@@ -109,4 +109,28 @@ fn a_log_that_nobody_reads_costs_little_and_what_is_lost_is_counted() {
     server.wait_for_counter("access_log_lost_total", 1);
     viewer.shutdown(std::net::Shutdown::Both).unwrap();
     reading.join().unwrap().unwrap();
+}
+
+/// slowhttptest's four modes against all listeners of a server with one worker.
+#[test]
+fn slow_clients_keep_nobody_out_of_any_listener_of_a_server() {
+    if !SlowAttack::is_possible() {
+        return;
+    }
+    let library = tempdir().unwrap();
+    file(library.path(), "film.mp4", 1_000_000);
+    let redirect = format!("127.0.0.1:{}", free_port());
+    let config = format!("[http]\nhealthz = true\n[tls]\nredirect_listen = \"{redirect}\"\n");
+    let server = Launch::of(library.path()).config(&config).arguments("--workers 1").start();
+    let [film, health] =
+        ["film.mp4", "healthz"].map(|path| format!("https://{}/{path}", server.address));
+    let admin = format!("http://{}/healthz", server.admin);
+    let redirect = format!("http://{redirect}/film.mp4");
+    let mut attack = SlowAttack::on(&[&film, &admin, &redirect], 150, 30);
+    while attack.goes_on() {
+        for url in [&film, &health, &admin] {
+            attack.others_get(url, "200");
+        }
+        attack.others_get(&redirect, "308");
+    }
 }

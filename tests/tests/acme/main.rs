@@ -3,6 +3,7 @@
 mod customers;
 mod faults;
 mod pebble;
+mod slowhttp;
 
 use fullbore_tests::{Launch, Server, Signal, bytes, eventually, program, tool, until};
 use pebble::{Pebble, ask};

@@ -26,6 +26,7 @@ mod revalidating;
 mod s3_server;
 mod serving;
 mod signed;
+mod slowhttp;
 mod warm;
 
 use fullbore_tests::{Launch, Server};
