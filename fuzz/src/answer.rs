@@ -1,4 +1,4 @@
-//! Checks that hold for every answer of `http`, for any request: nobody can misread the head, the length is right, and ranges are inside
+//! Checks that hold for every answer of `http`, for any request: no client can misread the head, the length is right, and ranges are inside
 //! the file and do not overlap.
 
 use std::ops::Range;

@@ -173,7 +173,10 @@ impl Host {
                 3 => {
                     let mut buffer = vec![0; count % 5000];
                     let bytes = self.endpoint.read(now, id, &mut buffer);
-                    assert!(buffer[..bytes].iter().all(|byte| *byte == b'x'), "nobody sent this");
+                    assert!(
+                        buffer[..bytes].iter().all(|byte| *byte == b'x'),
+                        "this was never sent"
+                    );
                 }
                 4 => {
                     for range in session.in_hand.drain(..) {

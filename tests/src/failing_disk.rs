@@ -29,7 +29,7 @@ impl FailingDisk {
     /// Makes and mounts one on the directory `at`.
     ///
     /// # Errors
-    /// What is missing, if that is impossible here.
+    /// Says what is missing, if that is impossible here.
     pub fn mount(at: &Path) -> Result<Self, String> {
         Self::mount_with(at, IMAGE_BYTES, "loop")
     }

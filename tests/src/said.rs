@@ -44,7 +44,7 @@ impl Said {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Waits for the last lines of a process that has ended: they may still be in the pipe. Not for ever, because another process may keep the
+    /// Waits for the last lines of a process that has ended: they may still be in the pipe. Not forever, because another process may keep the
     /// output open.
     pub fn wait_for_rest(&self) {
         let deadline = Instant::now() + REST_WITHIN;

@@ -73,7 +73,7 @@ impl SlowAttack {
     }
 
     /// Whether others must be asked (again): until the attack has ended, and they were answered [`ROUNDS`] times before that. If the attack was too
-    /// short for so many, it begins again and takes twice as long.
+    /// short for that, it begins again and takes twice as long.
     ///
     /// # Panics
     /// If even a long attack is over too soon.

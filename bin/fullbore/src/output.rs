@@ -57,7 +57,7 @@ pub(crate) fn end(code: ExitCode) -> ExitCode {
     let Some(error) = LOST.get() else { return code };
     if error.kind() != ErrorKind::BrokenPipe {
         tell(&format!(
-            "cannot write to standard output: {error}. What was to be printed is lost: make room, or send it elsewhere"
+            "cannot write to standard output: {error}. The output is lost: make room, or send it elsewhere"
         ));
     }
     if code == ExitCode::SUCCESS { ExitCode::FAILURE } else { code }

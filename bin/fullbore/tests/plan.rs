@@ -132,7 +132,7 @@ fn costs_come_from_the_bench() {
 
 /// With the reference run's files. They were measured before sealing out of memory was a part of its own, so tls-warm is planned with the usual cost.
 #[test]
-fn a_bench_is_set_beside_the_plan() {
+fn a_bench_is_compared_with_the_plan() {
     let scratch = tempfile::tempdir().unwrap();
     let json = scratch.path().join("plan.json");
     let bench = |from: &Path| {
@@ -146,10 +146,10 @@ fn a_bench_is_set_beside_the_plan() {
     let rows = figures["rows"].as_array().unwrap();
     let named = |name: &str| rows.iter().find(|row| row["workload"] == name).expect(name);
     for (name, is_near) in [
-        ("tls-warm beside h2o", false),
-        ("tls-cold beside nginx", true),
-        ("http-warm beside nginx", false),
-        ("viewers beside nginx", true),
+        ("tls-warm next to h2o", false),
+        ("tls-cold next to nginx", true),
+        ("http-warm next to nginx", false),
+        ("viewers next to nginx", true),
     ] {
         let error = named(name)["error"].as_f64().unwrap();
         assert_eq!(error.abs() <= 0.15, is_near, "{name}: {error}");

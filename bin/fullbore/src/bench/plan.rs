@@ -187,7 +187,7 @@ fn read(folder: &Path) -> io::Result<Figures> {
 
 fn rows(servers: &[Measured], costs: &CostTable) -> Vec<Row> {
     let row = |Measured { workload, beside, gbps }: &Measured| {
-        let beside = beside.as_ref().map_or(String::new(), |name| format!(" beside {name}"));
+        let beside = beside.as_ref().map_or(String::new(), |name| format!(" next to {name}"));
         Some(Row {
             workload: format!("{workload}{beside}"),
             planned: planned(workload, costs)?,
@@ -320,7 +320,7 @@ mod tests {
         let text = describe(&rows, &["send"]);
         let lines: Vec<_> = text.lines().collect();
         assert!(
-            lines[1].starts_with("tls-warm beside nginx") && lines[1].ends_with("+2%"),
+            lines[1].starts_with("tls-warm next to nginx") && lines[1].ends_with("+2%"),
             "{text}"
         );
         assert!(lines[2].ends_with("+33%   more than 15% off"), "{text}");

@@ -6,7 +6,7 @@
 //! # Releases that differ
 //! Gateways and nodes are updated one at a time, and rolled back, so each release can read the documents of adjacent releases:
 //! - Unknown fields are ignored, at any depth. A new field has a default for readers of documents that lack it.
-//! - A field keeps its meaning, its unit and its bounds for ever. Data with another meaning gets another field; the old one is still written as
+//! - A field keeps its meaning, its unit and its bounds forever. Data with another meaning gets another field; the old one is still written as
 //!   long as a release that needs it is supported.
 //! - A change that readers must not ignore raises `version`, which every reader compares. A release reads both versions before the next one writes
 //!   the new one.

@@ -54,7 +54,7 @@ impl Renewed {
     }
 }
 
-/// Checks and reloads for ever.
+/// Checks and reloads forever.
 ///
 /// # Errors
 /// If the signal handler cannot be installed.

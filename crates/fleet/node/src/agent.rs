@@ -50,7 +50,7 @@ pub struct AgentOptions {
     pub fill_wait: Duration,
     /// Every title is read again and verified within this time.
     pub scrub: Duration,
-    /// How long to keep a title that the plan assigns to other nodes, after viewers were told to leave.
+    /// How long to keep a title that the plan assigns to other nodes, after steering has sent viewers elsewhere.
     pub evict_after: Duration,
     /// How often to report views to gateways: each minute, except in tests, which would take too long.
     pub report: Duration,

@@ -1,7 +1,7 @@
 //! The load generator: viewers on the project's own reactor, in a closed loop, paced, or on a schedule.
 //!
 //! Each thread has a reactor and its share of the viewers. Nothing on the path of a byte is shared, except for counters that one thread
-//! writes and others read. Arriving data is discarded in the kernel unless it is to be compared, so one client core is enough for a server
+//! writes and others read. Arriving data is discarded in the kernel unless it must be compared, so one client core is enough for a server
 //! core.
 //!
 //! Invariants:

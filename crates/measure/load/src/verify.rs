@@ -33,7 +33,7 @@ impl Verifier {
         Self { verify, seen: Mutex::default() }
     }
 
-    /// Returns true if the thread's response of this number is to be compared; the first one always is.
+    /// Returns true if the thread's response of this number must be compared; the first one always is.
     pub(crate) fn is_due(&self, number: u64) -> bool {
         matches!(self.verify, Verify::OneIn { n, .. } if number % n == 0)
     }

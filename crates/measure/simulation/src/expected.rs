@@ -16,7 +16,7 @@ pub(crate) fn window_bytes(kind: NodeKind) -> u64 {
     }
 }
 
-/// What is known on the day itself, in addition to the world.
+/// Knowledge of the day itself, in addition to the world.
 #[derive(Clone, Copy)]
 pub(crate) struct Today<'t> {
     /// Nodes with their titles.

@@ -74,7 +74,7 @@ pub(crate) struct Video {
     pub(crate) is_interlaced: bool,
     /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
-    /// When a copy of it starts, from the beginning of the file, if it is to be copied: at its first key frame. Frames before zero are not
+    /// When a copy of it starts, from the beginning of the file, if it can be copied: at its first key frame. Frames before zero are not
     /// shown.
     pub(crate) copy_begins_seconds: Option<f64>,
     pub(crate) seconds: Option<f64>,
@@ -109,7 +109,7 @@ pub(crate) struct Audio {
     pub(crate) label: Label,
     /// How long after the beginning of the file it starts.
     pub(crate) late_seconds: f64,
-    /// When a copy of it starts, from the beginning of the file, if it is to be copied: at its first key frame. Frames before zero are not
+    /// When a copy of it starts, from the beginning of the file, if it can be copied: at its first key frame. Frames before zero are not
     /// shown.
     pub(crate) copy_begins_seconds: Option<f64>,
     pub(crate) seconds: Option<f64>,

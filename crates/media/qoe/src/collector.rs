@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(collector.evicted_total, 1);
         assert!(
             !collector.sessions.contains_key(&1),
-            "the first has been heard of again, the second has not"
+            "the first has reported again, the second has not"
         );
     }
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 const REFUSED: Duration = Duration::from_secs(1);
 
 /// How long the answer "no program waits to write" counts: a tenth of the shortest time that the kernel makes a writer wait, which is one second
-/// (`fs.lease-break-time`; 45 by default, and 0 means for ever).
+/// (`fs.lease-break-time`; 45 by default, and 0 means forever).
 const STANDS: Duration = Duration::from_millis(100);
 
 /// Filesystems that only this kernel writes to, by their numbers in `statfs(2)`: ext4, XFS, Btrfs, F2FS, tmpfs, ZFS. On a network filesystem, or one

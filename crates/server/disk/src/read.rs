@@ -526,11 +526,11 @@ impl Reader {
             return self.read_cached(file, window, start, resident).await;
         };
         population.run(file).await;
-        // What was there has probably come with the window before: the kernel reads ahead while that is populated.
+        // Pages that were there have probably come with the window before: the kernel reads ahead while that is populated.
         count(&self.stats.cached_bytes, window.len());
         let rest = window.range().start + resident..window.range().end;
         let come = read_resident(file, &mut window.buffer[rest], missing.start);
-        // What is still missing could not be read, or was evicted at once: a read that waits says which.
+        // Pages that are still missing could not be read, or were evicted at once: a read that waits says which.
         fill(file.fd(), window, start, resident + come, 0).await.map_err(|(error, _)| error)
     }
 

@@ -85,7 +85,7 @@ pub enum EdgeAsk {
         /// The request.
         request: Box<ForwardedRequest>,
     },
-    /// The viewer of an [`EdgeAsk::Pass`] needs no more of its response. The helper stops working on it, unless others share it or it is to be
+    /// The viewer of an [`EdgeAsk::Pass`] needs no more of its response. The helper stops working on it, unless others share it or it will be
     /// stored. If it has not answered yet, it does so with an [`EdgeTold::Stopped`].
     Left {
         /// Identifies the viewer's request.
@@ -276,7 +276,7 @@ pub enum EdgeTold {
         /// How long this remains valid, in milliseconds.
         for_ms: u64,
     },
-    /// What is known of a path is no longer valid, because the origin has carried out a request that may have changed it.
+    /// Everything known of a path is invalid, because the origin has carried out a request that may have changed it.
     Invalid {
         /// The path.
         path: String,

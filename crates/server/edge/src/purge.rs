@@ -90,7 +90,7 @@ impl PurgeScope {
     /// Checks that it can match something, and fits into a message.
     ///
     /// # Errors
-    /// What is wrong, for the operator.
+    /// The mistake, for the operator.
     pub fn check(&self) -> Result<(), &'static str> {
         let is_path = |path: &str| is_path(path) && path.len() <= BYTES_MAX;
         match self {

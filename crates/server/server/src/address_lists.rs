@@ -325,7 +325,7 @@ mod tests {
         assert!(said.contains("line 1") && !said.contains('\x1b'), "{said}");
         let said = deny(&[b'1'; 5000]).unwrap_err();
         assert!(said.contains("line 1") && said.contains("1024 bytes"), "{said}");
-        let (folder, allow) = files(&[b"# nobody\n"]);
+        let (folder, allow) = files(&[b"# none\n"]);
         let empty = AccessConfig { allow, ..AccessConfig::default() };
         assert!(AddressLists::read(&empty).unwrap_err().to_string().contains("no one could"));
         let deny = vec![folder.path().join("missing")];

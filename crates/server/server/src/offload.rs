@@ -157,7 +157,7 @@ impl NicsFound {
         if self.on.is_empty() { Err(NoKernelRoute::NoNic(self.missing())) } else { Ok(()) }
     }
 
-    /// What is missing, and how to fix it.
+    /// Says what is missing, and how to fix it.
     fn missing(&self) -> String {
         if self.is_silent {
             return format!("{NO_ETHTOOL}: use a kernel that has it");

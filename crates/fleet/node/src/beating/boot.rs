@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The shortest time between log lines: two machines with one node's name alternate for ever.
+/// The shortest time between log lines: two machines with one node's name alternate forever.
 const TELL_PAUSE: Duration = Duration::from_secs(600);
 
 /// The name, and when a new one was last logged.

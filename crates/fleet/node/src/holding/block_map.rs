@@ -21,7 +21,7 @@ const MENDS: &str = " mends";
 /// Why a title arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// It is to be held, and has never been there.
+    /// The plan assigns it to this node, and it has never been there.
     Fill,
     /// It was there, and may be damaged.
     Mend,

@@ -6,7 +6,7 @@
 //! folders. The server restarts without the folder, because otherwise it would look for the titles there. The operator has to replace the
 //! disk at some point and then restart the agent; nothing else waits for that.
 //!
-//! A disk may also hang, and then every thread that touches it blocks, perhaps for ever. Only the threads that work on titles touch the
+//! A disk may also hang, and then every thread that touches it blocks, perhaps forever. Only the threads that work on titles touch the
 //! disks, and one that checks them each second; all other questions are answered from its last check.
 //!
 //! A mount point without its disk must not pass for an empty library, or titles would fill the system disk. So the agent saves which
@@ -202,7 +202,7 @@ impl Replicator {
         }
     }
 
-    /// Gives up all titles in this folder. What was saved about them is kept in case the folder comes back.
+    /// Gives up all titles in this folder. Their saved state is kept in case the folder comes back.
     fn lose(&self, library: &Path, why: &str) {
         if lock(&self.disks.lost).insert(library.to_owned(), why.to_owned()).is_some() {
             return;

@@ -173,7 +173,7 @@ impl Replicator {
         let workshop = Workshop::lock(&above, title.name())?;
         let (place, arriving) = (title.folder(library), workshop.path().join(ARRIVING));
         if fs::symlink_metadata(&place).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
-            // Another thread has hidden or removed it. What is in the hidden folder may be the only copy.
+            // Another thread has hidden or removed it. The hidden folder may have the only copy.
             workshop.leave();
             return Err(HoldingError::Cancelled);
         }

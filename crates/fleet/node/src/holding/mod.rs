@@ -101,7 +101,7 @@ pub struct HoldingOptions {
     pub fill_wait: Duration,
     /// Every title is read again and verified within this time.
     pub scrub: Duration,
-    /// How long to keep a title that the plan assigns to other nodes, after viewers were told to leave.
+    /// How long to keep a title that the plan assigns to other nodes, after steering has sent viewers elsewhere.
     pub evict_after: Duration,
     /// The wall clock, in seconds since 1970 ([`wall_clock`]): it may jump, and tests make it jump.
     pub clock: fn() -> u64,

@@ -57,7 +57,7 @@ impl Pace {
     }
 }
 
-/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: `false` if the thread of `wakeup` is to stop, or `wants`
+/// Waits until `bytes` may be taken, and takes them. Returns whether to go on: `false` if the thread of `wakeup` must stop, or `wants`
 /// returns `false`.
 pub(crate) fn keep_pace(
     pace: &Mutex<Pace>,

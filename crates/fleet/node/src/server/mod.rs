@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(said(&place).admin, Some("127.0.0.1:8444".parse().unwrap()));
     }
 
-    /// The agent restarted the server for ever, and logged nothing but where the log is.
+    /// The agent restarted the server forever, and logged nothing but where the log is.
     #[test]
     fn a_server_that_ends_is_told_with_the_reason() {
         let told = |words: &str| how(Command::new("sh").args(["-c", words]).status().unwrap());

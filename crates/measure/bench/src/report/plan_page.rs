@@ -98,10 +98,11 @@ mod tests {
             measured: 350.0,
             error_max: 0.15,
         };
-        let chart = foretold_chart("Beside", &[row(380.0), row(62.0)], "Gb/s").expect("two rows");
+        let chart =
+            foretold_chart("Predicted", &[row(380.0), row(62.0)], "Gb/s").expect("two rows");
         roxmltree::Document::parse(&chart).expect("well-formed");
         assert!(chart.contains("+9%") && chart.contains("-82%"), "{chart}");
-        assert!(foretold_chart("Beside", &[], "Gb/s").is_none());
+        assert!(foretold_chart("Predicted", &[], "Gb/s").is_none());
     }
 
     #[test]

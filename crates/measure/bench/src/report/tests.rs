@@ -122,7 +122,7 @@ fn a_client_of_others_is_named_wherever_its_figures_are() {
     raw["client"] = json!("wrk");
     report.sources.push(source("versus-http-warm-nginx-wrk.json", raw));
     let page = plain(&page(&report));
-    assert!(page.contains("Beside nginx, with wrk as the client"), "the heading");
+    assert!(page.contains("Compared with nginx, with wrk as the client"), "the heading");
     assert!(page.contains("http-warm with wrk (0.4"), "the headline");
     assert!(page.contains("http-warm with wrk · nginx"), "the chart of all");
     assert!(page.contains("--workload http-warm --client wrk"), "how to run it again");

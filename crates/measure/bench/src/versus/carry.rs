@@ -131,7 +131,7 @@ impl Task<'_> {
     /// Searches for the most viewers that the side carries without a stall.
     ///
     /// # Errors
-    /// If it carries nobody, or the swarm cannot run here.
+    /// If it carries no viewer, or the swarm cannot run here.
     pub(super) fn carry(
         &self,
         side: &mut Side,
@@ -205,7 +205,7 @@ impl Task<'_> {
                 over: Duration::from_secs_f64(ramp_seconds(viewers)),
                 titles: titles.len(),
                 title_duration: film_time(viewers, self.seconds),
-                // Nobody leaves.
+                // No viewer leaves.
                 watch: Watch::Exactly(2 * duration),
                 seeks_per_hour: 0.0,
                 ..CrowdOptions::default()

@@ -37,7 +37,7 @@ pub enum Client {
     Wrk,
 }
 
-/// What such a program is to fetch.
+/// The address that such a program fetches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fetch<'a> {
     /// `https://127.0.0.1:443`, say.
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// The number of threads that it uses on so many cores.
+    /// The number of threads that it uses on `cpus` cores.
     pub(super) fn threads(self, cpus: usize, connections: usize) -> usize {
         match self {
             Self::Curl => 1,

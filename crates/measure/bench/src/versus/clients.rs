@@ -1,4 +1,4 @@
-//! Running clients: our own load inside this process, or a program that others wrote beside it.
+//! Running clients: our own load inside this process, or a program that others wrote, next to it.
 //!
 //! The kernel counts how much such a program has received so far (`/proc/PID/io`, proc(5)): curl writes each byte of a body
 //! to /dev/null, and wrk reads each byte of a response from its socket. So the bytes are counted over the same time as the

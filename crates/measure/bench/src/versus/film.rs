@@ -1,6 +1,6 @@
 //! Films for viewers who play: playlists over the files of the library.
 //!
-//! Nobody decodes what a server sends here, so a film is a list of byte ranges of a file, as packagers write it for one file
+//! No client decodes what a server sends here, so a film is a list of byte ranges of a file, as packagers write it for one file
 //! of segments. A film that is longer than its file begins again at the file's start.
 
 use crate::library::{Library, file_name};

@@ -278,7 +278,7 @@ fn check_client(client: Client, options: &Options) -> io::Result<()> {
 /// The size of the library.
 ///
 /// # Errors
-/// If it is to be served from memory and does not fit.
+/// If the workload serves it from memory, and it does not fit.
 fn library_bytes(options: &Options) -> io::Result<u64> {
     let machine = machine::Machine::probe();
     let memory_bytes = machine.memory_limit_bytes.or(machine.memory_bytes).unwrap_or(u64::MAX);

@@ -96,7 +96,7 @@ impl Network {
     /// Sets the wire up. For Ethernet, this process must already be in a namespace of its own.
     ///
     /// # Errors
-    /// What is missing, or a tool's error.
+    /// Names the missing tool or privilege, or gives a tool's error.
     pub(crate) fn lay(wire: Wire, server_cpu: u32, client_cpus: &[u32]) -> io::Result<Self> {
         if wire == Wire::Loopback {
             return Ok(Self::Loopback);

@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LAST_WORDS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Becomes the program in the arguments, unless the process `$0` is no longer its parent: one that ended before its child had asked for the signal
-/// can't cause it any more, and the server would run for ever.
+/// can't cause it any more, and the server would run forever.
 const UNLESS_ORPHANED: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
 
 /// How much of a server's output an error shows.

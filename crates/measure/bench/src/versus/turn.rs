@@ -73,7 +73,7 @@ pub(crate) struct Round {
     pub(crate) wakeups: u64,
     /// Bytes of cold titles that were in the page cache whenever the bench evicted them; none if no title is cold.
     pub(crate) left_bytes: Option<u64>,
-    /// What was counted in that time.
+    /// The counts of that time.
     pub(crate) counts: Snapshot,
     /// Whether the clients had no CPU time left.
     pub(crate) is_client_bound: bool,

@@ -28,7 +28,7 @@ struct Mark {
     core: CoreTimes,
 }
 
-/// What was counted in the measured time.
+/// The counts of the measured time.
 #[derive(Default)]
 pub(super) struct Measured {
     pub(super) counts: Snapshot,
@@ -39,7 +39,7 @@ pub(super) struct Measured {
 }
 
 impl<'a> Window<'a> {
-    /// From so many seconds after the trial's beginning on, for so many seconds.
+    /// Begins `opens_after` seconds after the trial's start, and lasts for `seconds`.
     pub(super) fn new(side: &'a mut Side, cpu: u32, opens_after: f64, seconds: f64) -> Self {
         Self { side, cpu, opens_after, seconds, begin: None, end: None, failed: None }
     }

@@ -29,7 +29,7 @@ pub enum Workload {
     HttpWarm,
     /// The same from disk.
     HttpCold,
-    /// Viewers of titles in the page cache, beside others whose titles come from disk; without TLS.
+    /// Viewers of titles in the page cache, next to others whose titles come from disk; without TLS.
     HttpBeside,
     /// Connections that have requested one byte and wait: their cost in memory.
     Idle,

@@ -447,6 +447,6 @@ mod tests {
         assert_eq!(rung(7, true), 2);
         assert_eq!(rung(6, true), 1);
         assert_eq!(rung(0, true), 0);
-        assert_eq!(rung(6, false), 2, "nobody waits for the picture to go on");
+        assert_eq!(rung(6, false), 2, "no viewer waits for the picture to go on");
     }
 }

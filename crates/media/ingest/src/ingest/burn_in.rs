@@ -117,7 +117,7 @@ pub(super) fn graph(
     (width, height): (u32, u32),
 ) -> String {
     let Place { x, y, width, height } = place(video, burnt.stream.canvas, width, height);
-    // The subtitles are converted here, because the overlay would convert them by BT.601. Nothing follows them for ever, so that the shortest
+    // The subtitles are converted here, because the overlay would convert them by BT.601. Nothing follows them forever, so that the shortest
     // input is the film: otherwise subtitles after its end would go on with its last picture.
     format!(
         "[0:{}]{film}[film];\

@@ -43,7 +43,7 @@ impl Streamed {
     /// Takes over a connection after its handshake. `sealed_input` holds the bytes that arrived after the handshake's last record.
     ///
     /// # Panics
-    /// If the library was to keep the connection, which the configuration excludes.
+    /// If the library would keep the connection, which the configuration excludes.
     pub(super) fn new(
         link: &Link<OwnTcpSocket>,
         protection: Protection,

@@ -53,7 +53,7 @@ pub fn suppliers(resources: &Resources) -> usize {
 }
 
 impl OwnTcp {
-    /// Runs one supplier: takes jobs and sends them, for ever.
+    /// Runs one supplier: takes jobs and sends them, forever.
     pub async fn supply(self: Rc<Self>, resources: Rc<Resources>) {
         let mut in_hand = InHand::default();
         loop {

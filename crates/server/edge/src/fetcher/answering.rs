@@ -45,7 +45,7 @@ struct Answer {
     slot: Option<Slot>,
 }
 
-/// What is at a path.
+/// The origin's answer for a path.
 enum Looked<T> {
     /// An object.
     Object(T),
@@ -176,7 +176,7 @@ impl Helper {
         Err((why, said))
     }
 
-    /// What is at `path`. A response that is no object is handed over to its `asker`.
+    /// Looks up what is at `path`. A response that is no object is handed over to its `asker`.
     async fn look(
         &self,
         path: &str,
@@ -387,7 +387,7 @@ impl Helper {
     }
 }
 
-/// For how long an answer that is no object counts for other viewers of its path. What is not stored may be an object a moment later. A refusal or a
+/// For how long an answer that is no object counts for other viewers of its path. The path may have an object a moment later. A refusal or a
 /// redirect may be about the request of the viewer who asked, or about where that viewer is. An error is the origin's: it is not asked three times
 /// for each viewer.
 fn other_for(status: StatusCode) -> Duration {

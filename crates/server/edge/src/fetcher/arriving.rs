@@ -1,4 +1,4 @@
-//! Responses that are to be stored, while they arrive.
+//! Responses that will be stored, while they arrive.
 //!
 //! They are not evicted meanwhile. When the viewer of a long one leaves, one response for each path goes on without a viewer, because the next one
 //! will want it. Further copies of it would hold slots and disk space, and be thrown away.

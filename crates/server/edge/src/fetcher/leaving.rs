@@ -68,7 +68,7 @@ impl Drop for Viewer {
     }
 }
 
-/// Waits until a viewer has left; if there is none, for ever.
+/// Waits until a viewer has left; if there is none, forever.
 pub(super) async fn left(viewer: Option<&Viewer>) {
     match viewer {
         Some(viewer) => viewer.left().await,

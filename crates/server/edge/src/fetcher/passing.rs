@@ -62,7 +62,7 @@ impl UnderWay {
     }
 }
 
-/// What is stored for a request.
+/// The stored response to a request.
 enum Lookup {
     /// It answers the request.
     Hit(Arc<StoredResponse>),
@@ -441,7 +441,7 @@ impl Helper {
         kept.map(str::to_owned).collect()
     }
 
-    /// What is kept at `path` has to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens
+    /// Stored responses at `path` have to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens
     /// while `responses` is locked, as does every report of an object: so each report comes before this one, or takes it into account.
     fn invalidate(&self, responses: &mut Responses, path: &str) {
         self.forget_heads(&responses.invalidate(path));

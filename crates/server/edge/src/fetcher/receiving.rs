@@ -98,7 +98,7 @@ pub(super) struct Rest {
     slot: Option<Slot>,
     /// Set if its length is not known, and its viewer gets it while it grows.
     growing: Option<OwnedSemaphorePermit>,
-    /// The viewer who gets it, once that has been told.
+    /// The viewer who gets it, once the server knows that.
     viewer: Option<Viewer>,
     /// Set once that has left, if it goes on all the same.
     alone: Option<PathTaken>,
@@ -152,7 +152,7 @@ impl Rest {
         }
     }
 
-    /// Whether it is to be stored.
+    /// Whether it will be stored.
     pub(super) fn is_stored(&self) -> bool {
         self.stored.is_some()
     }
@@ -346,7 +346,7 @@ impl Helper {
         }
     }
 
-    /// What is stored at `path` is over, because there is an object now. The server knows only that there is none, and would not ask for it yet.
+    /// Drops the stored responses at `path`, because there is an object now. The server knows only that there is none, and would not ask for it yet.
     fn forget_responses_at(&self, path: &str) {
         let gone = self.responses().numbers(path);
         if gone.is_empty() {
@@ -370,7 +370,7 @@ impl Helper {
         }
     }
 
-    /// Whether a response is to be stored.
+    /// Whether to store a response.
     ///
     /// # Errors
     /// Why not.
@@ -399,7 +399,7 @@ impl Helper {
         }
     }
 
-    /// Makes room for a response that is to be stored, if there is any.
+    /// Makes room for a response that will be stored, if there is any.
     fn begin_response(&self, path: &str, number: u64, bytes: u64) -> Option<ArrivingResponse> {
         let arriving = self.arriving.begin(number, bytes, self.space().bytes_max() / 2)?;
         block_in_place(|| self.make_room(path, None, bytes + OBJECT_BYTES)).ok()?;
@@ -407,7 +407,7 @@ impl Helper {
         Some(arriving)
     }
 
-    /// Takes in a response whose viewer has been told, and announces what has arrived.
+    /// Takes in a response after the server knows which viewer gets it, and announces what has arrived.
     pub(super) async fn receive_rest(&self, rest: Rest) {
         match rest.growing.is_some() {
             true => self.receive_growing(rest).await,
@@ -575,8 +575,8 @@ fn replaces(request: &ForwardedRequest, status: u16) -> bool {
     request.method == "GET" && !is_personal && status < 500 && status != 429
 }
 
-/// Whether a response that is not stored may be about the request of one viewer, such as a header field that a firewall refuses. What is stored is
-/// kept then, but revalidated before each use until the origin has confirmed it.
+/// Whether a response that is not stored may be about the request of one viewer, such as a header field that a firewall refuses. A stored response
+/// is kept then, but revalidated before each use until the origin has confirmed it.
 fn is_about_request(status: u16) -> bool {
     (400..500).contains(&status) && !matches!(status, 404 | 410 | 451)
 }

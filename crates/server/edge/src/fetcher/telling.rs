@@ -23,7 +23,7 @@ pub(super) fn tell(socket: &OwnedFd, telling: &Receiver<Telling>, viewers: &View
         let why = if packets::is_too_large(&error) { Trouble::Wrong } else { Trouble::Full };
         let said = format!("the edge's helper cannot report a response to the server: {error}");
         if let EdgeTold::Passed { ticket, .. } = &told {
-            // What is still arriving would arrive for a viewer who gets nothing of it.
+            // The rest would arrive for a viewer who gets nothing of it.
             viewers.leave(*ticket);
         }
         let sent = match told.instead(why, said.clone()) {

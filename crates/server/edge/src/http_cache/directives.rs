@@ -28,7 +28,7 @@ impl Directives {
             }
         }
         if response.has("surrogate-control") {
-            // Its predecessor (W3C Edge Architecture). What is addressed to a device by name is not for this one.
+            // Its predecessor (W3C Edge Architecture). Directives addressed to a device by name are not for this one.
             let mut targeted = Self::of(response, "surrogate-control");
             targeted.0.retain(|(name, value)| {
                 !name.contains(';') && value.as_ref().is_none_or(|value| !value.contains(';'))

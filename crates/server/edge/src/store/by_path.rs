@@ -1,4 +1,4 @@
-//! What is stored, by path, however names are spelled in it.
+//! Stored objects and responses by path, however names are spelled in it.
 //!
 //! An origin may know a name in another of Unicode's forms than the one that an operator types, and then it is stored as the origin spells it. A
 //! purge or a change of a path concerns all spellings of it, so those are found by their common form ([`common_form`]).

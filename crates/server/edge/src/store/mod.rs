@@ -348,7 +348,7 @@ impl Stored {
         self.state().recorded.len() as u64 * BLOCK_BYTES.min(self.size.max(1))
     }
 
-    /// Sorts blocks by state: available ones are to be announced, recorded ones to be verified, and the rest of `wanted` to be fetched.
+    /// Sorts blocks by state: available ones to announce, recorded ones to verify, and the rest of `wanted` to fetch.
     pub(crate) fn take(&self, wanted: Range<u64>) -> Runs {
         let wanted = wanted.start..wanted.end.min(self.block_count());
         let state = &mut *self.state();

@@ -173,7 +173,7 @@ impl Responses {
     }
 
     /// Adds a response to `request`, which was sent in the epoch `asked`, in place of those that the request would have selected. Returns the
-    /// numbers of those whose files are to be removed: the displaced ones, or its own if that epoch has ended, or if a newer response has overtaken
+    /// numbers of those whose files must be removed: the displaced ones, or its own if that epoch has ended, or if a newer response has overtaken
     /// it.
     pub(crate) fn put(&mut self, new: StoredResponse, request: &Fields, asked: Epoch) -> Vec<u64> {
         let new = StoredResponse { asked_at: asked.asked_at, ..new };
@@ -186,7 +186,7 @@ impl Responses {
     }
 
     /// Replaces a response by what the origin's confirmation has made of it. The origin was asked in the epoch `asked`. Changes nothing if
-    /// that has ended, or if the response is no longer stored. Returns the numbers of those whose files are to be removed.
+    /// that has ended, or if the response is no longer stored. Returns the numbers of those whose files must be removed.
     pub(crate) fn renew(
         &mut self,
         new: StoredResponse,

@@ -146,7 +146,7 @@ fn whatever_happens_the_bounds_hold_and_nothing_is_lost() {
             let under_way: Vec<u32> = under_way.map(|(key, _)| *key).collect();
             under_way.iter().for_each(|key| queue.finish(key));
             let waiting = queue.waiting();
-            assert!(!all(&mut queue).is_empty(), "seed {seed}: {waiting} wait for ever");
+            assert!(!all(&mut queue).is_empty(), "seed {seed}: {waiting} wait forever");
             check(&queue);
         }
     }

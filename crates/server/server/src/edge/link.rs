@@ -460,7 +460,7 @@ impl EdgeLink {
             EdgeAsk::Inquire { .. } => {
                 self.inquiring.fail("the edge's helper cannot be asked, see the log");
             }
-            // It is reported again in a second; and what nobody needs is fetched to its end.
+            // It is reported again in a second; and a response that no viewer needs is fetched to its end.
             EdgeAsk::Used { .. } | EdgeAsk::Left { .. } => {}
         }
         self.count_failure(why, &format!("cannot ask the edge's helper: {error}"));

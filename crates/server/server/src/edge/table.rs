@@ -82,7 +82,7 @@ impl Question {
         self.is_under_way.load(Relaxed)
     }
 
-    /// Whether it was sent, or is to be sent, with this viewer's request.
+    /// Whether it was or will be sent with this viewer's request.
     pub(super) fn is_by(&self, asker: u64) -> bool {
         self.asker == asker
     }
@@ -268,7 +268,7 @@ impl Table {
         }
     }
 
-    /// What is known of `path` is no longer valid, the `object` there or that there is none: the helper is asked again. Objects that were reported
+    /// Everything known of `path` is invalid, the `object` there or that there is none: the helper is asked again. Objects that were reported
     /// long ago may be known to workers only.
     pub(super) fn invalidate(&mut self, path: &str, object: Option<u64>) {
         if let Some(live) = object.and_then(|object| self.live.get(&object)?.upgrade()) {

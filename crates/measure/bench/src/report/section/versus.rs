@@ -84,7 +84,7 @@ fn run(section: &mut Section, versus: &Versus, slugs: &mut Slugs) {
 }
 
 fn title(versus: &Versus) -> String {
-    let mut title = format!("Beside {}", versus.peer());
+    let mut title = format!("Compared with {}", versus.peer());
     if let Some(client) = versus.other_client() {
         write!(title, ", with {client} as the client").expect("writing to a string cannot fail");
     }

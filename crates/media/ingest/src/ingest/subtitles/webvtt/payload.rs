@@ -44,7 +44,7 @@ pub(super) fn valid(text: &str) -> String {
     valid.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// What is between angle brackets at the beginning of `text`, if it looks like a tag or a timestamp.
+/// The text between angle brackets at the beginning of `text`, if it looks like a tag or a timestamp.
 fn markup(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('<')?;
     let end = rest.find(['<', '>', '\n'])?;
