@@ -181,8 +181,7 @@ fn several_nodes_need_links_and_say_where_things_are() {
 
 #[test]
 fn costs_of_a_processor_come_from_what_the_bench_wrote() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/reference-run/json/limit.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference_run/limit.json");
     let limit: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let (costs, missing) = fullbore_capacity::CostTable::USUAL.with_measured(&limit).unwrap();
