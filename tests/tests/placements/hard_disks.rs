@@ -4,7 +4,8 @@
 //! A viewer requests a window twice a second, or when the last one has arrived if that is later. A window takes a buffer of its worker, waits for its
 //! disk with it, is encrypted by the worker, and frees the buffer. Disks and workers serve in order of arrival.
 
-use crate::popular::{Random, titles};
+use crate::popular::{below, titles};
+use fullbore_tests::Random;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
@@ -127,12 +128,13 @@ struct Play {
 
 impl Play {
     fn new(placement: Placement, bounded: bool, promoted: usize) -> Self {
-        let (disks, mut random) = (disks(), Random(1));
+        let (disks, mut random) = (disks(), Random::new(1));
         let (hard, ssds) = (HARD_DISKS.iter().sum(), SSDS.iter().sum());
         // A twentieth of the other titles is on the SSDs too, as an operator fills them.
+        let mut draw = |bound| below(&mut random, bound);
         let disk_of_title: Vec<usize> = (0..TITLES)
-            .map(|title| (random.below(hard), hard + random.below(ssds), random.below(20), title))
-            .map(|(on, ssd, draw, title)| if title < promoted || draw == 0 { ssd } else { on })
+            .map(|title| (draw(hard), hard + draw(ssds), draw(20), title))
+            .map(|(on, ssd, one, title)| if title < promoted || one == 0 { ssd } else { on })
             .collect();
         let titles = titles(&mut random, VIEWERS, TITLES);
         let of_title = |(number, title): (usize, usize)| {
@@ -145,7 +147,7 @@ impl Play {
             Viewer { disk, worker, asked_at: 0 }
         };
         let viewers: Vec<_> = titles.into_iter().enumerate().map(of_title).collect();
-        let mut begin = || random.below(PERIOD as usize) as u64;
+        let mut begin = || below(&mut random, PERIOD as usize) as u64;
         let events = (0..VIEWERS).map(|viewer| Reverse((begin(), Event::Asks, viewer))).collect();
         let workers = (0..HARD_DISKS.len() * WORKERS).map(|_| Worker::default()).collect();
         Self { bounded, disks, workers, viewers, events, arrivals: 0, took: Vec::new() }

@@ -4,7 +4,8 @@
 //! served, and is then encrypted by a worker of one node: that of the viewer's network card, or that of the disk. The time that windows stay at a
 //! station, divided by the total time, is their average number there (Little's law). docs/notes/placements.md has the table that this prints.
 
-use crate::popular::{Random, titles};
+use crate::popular::{below, titles};
+use fullbore_tests::Random;
 use std::fmt::Write;
 
 /// Disks of each node.
@@ -70,11 +71,11 @@ fn node_of_disk() -> Vec<usize> {
 /// most popular `in_memory` titles.
 fn viewers(random: &mut Random, in_memory: usize) -> Vec<(f64, usize, bool)> {
     let disks = node_of_disk().len();
-    let disk_of_title: Vec<_> = (0..TITLES).map(|_| random.below(disks)).collect();
+    let disk_of_title: Vec<_> = (0..TITLES).map(|_| below(random, disks)).collect();
     let titles = titles(random, VIEWERS, TITLES);
     let mut viewers: Vec<_> = titles
         .into_iter()
-        .map(|title| (random.next() * PERIOD_SECONDS, title))
+        .map(|title| (random.share() * PERIOD_SECONDS, title))
         .map(|(at, title)| (at, disk_of_title[title], title < in_memory))
         .collect();
     viewers.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
@@ -82,7 +83,7 @@ fn viewers(random: &mut Random, in_memory: usize) -> Vec<(f64, usize, bool)> {
 }
 
 fn play(placement: Placement, in_memory: usize) -> Outcome {
-    let (node_of_disk, mut random) = (node_of_disk(), Random(1));
+    let (node_of_disk, mut random) = (node_of_disk(), Random::new(1));
     let viewers = viewers(&mut random, in_memory);
     let mut nodes = [Load::default(); DISKS.len()];
     let (mut disks, mut read) = (vec![0.0; node_of_disk.len()], Vec::new());

@@ -12,6 +12,7 @@ use fullbore_delivery::{
     KernelOffload, Link, LossLimits, NicTls, Outgoing, Protection, QueueTrial, Resources, Silos,
     ViewerTimeouts,
 };
+use fullbore_tests::Random;
 use fullbore_tests::tls::{self, Offer};
 use machine::Headroom;
 use net::Socket;
@@ -45,32 +46,8 @@ struct How {
     keys_wait: Option<u32>,
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn of_run() -> Self {
-        let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64;
-        let given = std::env::var("FULLBORE_SEED").ok();
-        let seed = given.map_or(since_1970, |seed| seed.parse().expect("a decimal number"));
-        println!("FULLBORE_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
-
 fn content() -> Vec<u8> {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     (0..FILE_BYTES).map(|_| random.below(256) as u8).collect()
 }
 
@@ -340,7 +317,10 @@ fn watch(viewer: &mut Viewer, random: &mut Random, changes_keys: bool, content: 
 /// Returns how often the connection has moved.
 fn watch_a_connection_that_moves(how: How) -> u32 {
     println!("{how:?}");
-    let (folder, content, mut random) = (tempfile::tempdir().unwrap(), content(), Random::of_run());
+    let seed = Random::seed_of_run();
+    println!("FULLBORE_SEED={seed}");
+    let (folder, content, mut random) =
+        (tempfile::tempdir().unwrap(), content(), Random::new(seed));
     let file = folder.path().join("film.mp4");
     std::fs::write(&file, &content).unwrap();
     let tls = how.version.map(|versions| {

@@ -10,6 +10,8 @@ use ::fleet_protocol::{
     SheddingReason, Site, SnapshotNode, State, SteeringPolicy, TitleDocument,
 };
 use ::steering::Fleet;
+use fastrand::Rng;
+use load::Zipf;
 
 use super::{Asked, Options};
 
@@ -19,34 +21,12 @@ const REGION_SITES: u32 = 50;
 /// Exponent of the titles' popularity (the usual one of video on demand).
 const ZIPF: f64 = 0.8;
 
-/// SplitMix64, which is random enough here.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u32) -> u32 {
-        (self.next() >> 32) as u32 % bound.max(1)
-    }
-
-    /// A number in 0..1.
-    fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 fn name(text: &str) -> Name {
     text.parse().expect("made of letters and digits")
 }
 
 pub(super) fn snapshot(options: &Options) -> FleetSnapshot {
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     FleetSnapshot {
         version: 1,
         epoch: 1,
@@ -62,30 +42,30 @@ pub(super) fn snapshot(options: &Options) -> FleetSnapshot {
 
 /// The snapshot of the next second, with other loads.
 pub(super) fn next(snapshot: &FleetSnapshot) -> FleetSnapshot {
-    let (mut next, mut random) = (snapshot.clone(), Random(3));
+    let (mut next, mut random) = (snapshot.clone(), Rng::with_seed(3));
     next.number += 1;
     for node in &mut next.nodes {
-        node.load_permille = random.below(950) as u16;
+        node.load_permille = random.u32(..950) as u16;
     }
     next
 }
 
-fn sites(options: &Options, random: &mut Random) -> Vec<Site> {
-    let site = |number: u32, random: &mut Random| Site {
+fn sites(options: &Options, random: &mut Rng) -> Vec<Site> {
+    let site = |number: u32, random: &mut Rng| Site {
         name: name(&format!("site-{number:06}")),
         region: name(&format!("region-{}", number / REGION_SITES)),
-        latitude: Some(random.share() * 120.0 - 60.0),
-        longitude: Some(random.share() * 360.0 - 180.0),
+        latitude: Some(random.f64() * 120.0 - 60.0),
+        longitude: Some(random.f64() * 360.0 - 180.0),
         announced: Vec::new(),
     };
     let mut sites: Vec<Site> = (0..options.sites).map(|number| site(number, random)).collect();
     for number in 0..options.prefixes {
-        let (prefix, home) = (prefix(number), random.below(options.sites));
+        let (prefix, home) = (prefix(number), random.u32(..options.sites));
         let region = home / REGION_SITES * REGION_SITES;
         let count = REGION_SITES.min(options.sites - region);
         for other in 0..3 {
             let site = &mut sites[(region + (home - region + other * 7) % count) as usize];
-            let (as_path_length, med) = (random.below(4) as u8, random.below(3));
+            let (as_path_length, med) = (random.u32(..4) as u8, random.u32(..3));
             site.announced.push(Announced { prefix, as_path_length, med });
         }
     }
@@ -104,7 +84,7 @@ fn prefix(number: u32) -> Prefix {
     Prefix::new(address, bits).expect("zeros behind the prefix")
 }
 
-fn node(options: &Options, number: u32, random: &mut Random) -> SnapshotNode {
+fn node(options: &Options, number: u32, random: &mut Rng) -> SnapshotNode {
     // Number nodes by site, so that neighbours share a site; each site has several racks and two clusters.
     let site = number % options.sites;
     let place = NodePlace {
@@ -112,7 +92,7 @@ fn node(options: &Options, number: u32, random: &mut Random) -> SnapshotNode {
         cluster: name(["one", "two"][number as usize % 2]),
         rack: Some(name(&format!("rack-{}", number / options.sites % 4))),
     };
-    let (state, not_me) = match random.below(100) {
+    let (state, not_me) = match random.u32(..100) {
         0 => (State::Draining, Vec::new()),
         1 => (State::Lost, Vec::new()),
         2 => (State::Serving, vec![SheddingReason::Pressure]),
@@ -127,14 +107,14 @@ fn node(options: &Options, number: u32, random: &mut Random) -> SnapshotNode {
         state,
         not_me,
         ceiling_bits_per_second: [10_000_000_000, 40_000_000_000, 100_000_000_000]
-            [random.below(3) as usize],
-        load_permille: random.below(950) as u16,
+            [random.u32(..3) as usize],
+        load_permille: random.u32(..950) as u16,
         full: false,
         holds: holds(options, random),
     }
 }
 
-fn holds(options: &Options, random: &mut Random) -> Vec<u32> {
+fn holds(options: &Options, random: &mut Rng) -> Vec<u32> {
     let held = options.held.min(options.titles);
     let popular = held / 2;
     let mut rest: Vec<u32> = Vec::with_capacity(held as usize);
@@ -142,13 +122,13 @@ fn holds(options: &Options, random: &mut Random) -> Vec<u32> {
     let tail = options.titles - popular;
     let wanted = (held - popular) as usize;
     while rest.len() < wanted.min(tail as usize) {
-        rest.extend((rest.len()..wanted + wanted / 8 + 1).map(|_| popular + random.below(tail)));
+        rest.extend((rest.len()..wanted + wanted / 8 + 1).map(|_| popular + random.u32(..tail)));
         rest.sort_unstable();
         rest.dedup();
     }
     // Remove surplus titles from everywhere, not only from the end.
     while rest.len() > wanted {
-        rest.remove(random.below(rest.len() as u32) as usize);
+        rest.remove(random.u32(..rest.len() as u32) as usize);
     }
     (0..popular).chain(rest).collect()
 }
@@ -170,26 +150,25 @@ fn title(number: u32) -> PublishedTitle {
 
 /// Requests of new viewers. One in fifty comes from an address that no site announces.
 pub(super) fn questions(options: &Options, fleet: &Fleet, count: usize) -> Vec<Asked> {
-    let mut random = Random(2);
+    let mut random = Rng::with_seed(2);
     let sites = &fleet.snapshot().sites;
-    let address = |random: &mut Random| {
-        let site = &sites[random.below(options.sites) as usize];
-        if site.announced.is_empty() || random.below(50) == 0 {
+    let address = |random: &mut Rng| {
+        let site = &sites[random.u32(..options.sites) as usize];
+        if site.announced.is_empty() || random.u32(..50) == 0 {
             return IpAddr::from([203, 0, 113, 1]);
         }
-        let announced = &site.announced[random.below(site.announced.len() as u32) as usize];
+        let announced = &site.announced[random.u32(..site.announced.len() as u32) as usize];
         match announced.prefix.address() {
             IpAddr::V4(four) => Ipv4Addr::from_bits(four.to_bits() | 1).into(),
             IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() | 1).into(),
         }
     };
-    let titles = f64::from(options.titles);
+    let titles = Zipf::new(ZIPF, options.titles as usize);
     (0..count)
         .map(|_| Asked {
             address: address(&mut random),
-            // The inverse of the sum of rank^-ZIPF, as an integral.
-            title: (titles * random.share().powf(1.0 / (1.0 - ZIPF))) as u32,
-            viewer: random.next(),
+            title: titles.rank(random.f64()) as u32,
+            viewer: random.u64(..),
             playing: None,
         })
         .collect()

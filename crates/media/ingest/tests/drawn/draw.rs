@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use fullbore_tests::{Random, mix};
+
 use crate::containers::{CONTAINERS, Container, sound_encoder};
-use crate::random::Random;
 
 /// A film, described. All times are seconds on the clock of the film before anything is cut off or moved.
 #[derive(Clone, Debug)]
@@ -167,7 +168,7 @@ const TITLES: [&str; 6] = [
 
 impl Film {
     pub(crate) fn draw(seed: u64) -> Self {
-        let random = &mut Random::new(seed);
+        let random = &mut Random::new(mix(seed));
         let container = *random.pick(&CONTAINERS);
         let seconds = random.seconds(6.0, 10.0);
         let has_picture = !random.one_in(16) || container.extension == "vob";
@@ -232,7 +233,7 @@ impl Film {
 
     /// What would be too rare among a hundred films. Its random numbers are its own, so that other films stay as their seeds made them.
     fn draw_rarities(&mut self) {
-        let random = &mut Random::new(!self.seed);
+        let random = &mut Random::new(mix(!self.seed));
         let Some(picture) = self.picture.as_mut() else { return };
         if picture.codec == "hevc" && picture.wide.is_none() && random.one_in(2) {
             picture.wide = Some(*random.pick(&["smpte2084", "arib-std-b67"]));

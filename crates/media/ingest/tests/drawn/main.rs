@@ -18,7 +18,6 @@ mod planted;
 mod planted_draws;
 mod planted_hdr;
 mod play;
-mod random;
 mod shrink;
 mod source;
 mod title;

@@ -810,7 +810,7 @@ fn connections_over_the_limits_are_turned_away_and_places_come_back() {
 
 #[test]
 fn random_bytes_and_cut_heads_never_hurt_the_server() {
-    use crate::support::random::Random;
+    use fullbore_tests::Random;
     let seed = Random::seed_of_run();
     println!("FULLBORE_SEED={seed}");
     let mut random = Random::new(seed);
@@ -822,13 +822,13 @@ fn random_bytes_and_cut_heads_never_hurt_the_server() {
         for _ in 0..150 {
             let mut peer = Viewer::connect(served.address(), Protocol::Plain, None);
             let mut words = match random.within(0..3) {
-                0 => (0..random.within(1..3000)).map(|_| random.next() as u8).collect(),
+                0 => (0..random.within(1..3000)).map(|_| random.number() as u8).collect(),
                 1 => client_hello_of_tls11(),
                 _ => GET_A.to_vec(),
             };
             for _ in 0..random.within(1..4) {
                 let place = random.within(0..words.len() as u64) as usize;
-                words[place] = random.next() as u8;
+                words[place] = random.number() as u8;
             }
             // The server may close the connection while it is still receiving.
             let _ = peer.send(&words);

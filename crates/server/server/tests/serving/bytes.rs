@@ -5,11 +5,11 @@
 //! `FULLBORE_SEED` repeats a run's choices, but not how the kernel divides the bytes.
 
 use crate::support::content::Content;
-use crate::support::random::Random;
 use crate::support::served::{Served, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use config::Config;
 use config::{Disk, Route};
+use fullbore_tests::Random;
 use rustix::fs::Advice;
 use std::fs::File;
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl Library {
         sizes.extend([65535, 65536, 65537, 131_072, MIB - 1, MIB, MIB + 1]);
         sizes.extend((0..3).map(|_| random.within(MIB..4 * MIB)));
         let mut files: Vec<_> =
-            sizes.into_iter().map(|size| Content::new(random.next(), size)).collect();
+            sizes.into_iter().map(|size| Content::new(random.number(), size)).collect();
         files.push(sparse(random));
         let dir = tempfile::tempdir().unwrap();
         for (index, file) in files.iter().enumerate() {
@@ -83,7 +83,7 @@ fn sparse(random: &mut Random) -> Content {
         4 * GIB - reach()..4 * GIB + reach(),
         size - reach()..size,
     ];
-    Content { seed: random.next(), size, islands }
+    Content { seed: random.number(), size, islands }
 }
 
 /// Settings that make buffers scarce, windows small and large, and the kernel accept little at once.
@@ -379,7 +379,7 @@ fn serve_random_cases(protocol: Protocol, route: Route) -> Trials {
         let cases_left = AtomicI64::new(CASES_PER_SERVER);
         std::thread::scope(|scope| {
             for _ in 0..VIEWERS_AT_ONCE {
-                let random = Random::new(random.next());
+                let random = Random::new(random.number());
                 scope.spawn(|| view(&served, &library, &cases_left, random));
             }
         });

@@ -1,11 +1,10 @@
 //! The hot set serves popular parts of films from memory: its bytes are right, and those of a changed file are never sent.
 
 use crate::support::content::Content;
-use crate::support::random::Random;
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use config::{Route, Switch};
-use fullbore_tests::settle;
+use fullbore_tests::{Random, settle};
 use std::path::PathBuf;
 use tempfile::TempDir;
 

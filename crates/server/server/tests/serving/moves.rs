@@ -7,12 +7,11 @@
 
 use crate::support::content::Content;
 use crate::support::own_disk::OwnDisk;
-use crate::support::random::Random;
 use crate::support::served::{Served, await_that, kernel_seals};
 use crate::support::viewer::{Protocol, Response, Viewer};
 use config::Config;
 use config::{Placement, Route, SiloPlan};
-use fullbore_tests::FailingDisk;
+use fullbore_tests::{FailingDisk, Random};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -228,7 +227,7 @@ fn view_random_films(protocol: Protocol, route: Route) {
     let (left, asked, viewers) = (AtomicU64::new(draws()), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for _ in 0..VIEWERS_AT_ONCE {
-            let mut random = Random::new(random.next());
+            let mut random = Random::new(random.number());
             let (served, left, asked, viewers) = (&served, &left, &asked, &viewers);
             scope.spawn(move || {
                 while left.load(Ordering::Relaxed) > 0 {
@@ -421,7 +420,7 @@ fn connections_that_move_while_the_server_drains_are_served_or_closed_in_order()
             std::thread::scope(|scope| {
                 let (served, stop, got) = (&served, &stop, &got);
                 for _ in 0..VIEWERS_AT_ONCE {
-                    let mut random = Random::new(random.next());
+                    let mut random = Random::new(random.number());
                     scope.spawn(move || {
                         while !stop.load(Ordering::Relaxed) {
                             let films = view_to_the_end(served, &mut random, stop);

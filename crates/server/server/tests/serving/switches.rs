@@ -1,10 +1,10 @@
 //! With any switch off, every byte is right: a switch changes the cost of a byte, and nothing else.
 
 use crate::bytes::{Library, tune, view};
-use crate::support::random::Random;
 use crate::support::served::Served;
 use crate::support::viewer::Protocol;
 use config::Switch;
+use fullbore_tests::Random;
 use std::sync::atomic::AtomicI64;
 
 const CASES_PER_SERVER: i64 = 24;
@@ -20,7 +20,7 @@ fn serve_without(library: &Library, switch: Switch, protocol: Protocol, random: 
     let cases_left = AtomicI64::new(CASES_PER_SERVER);
     std::thread::scope(|scope| {
         for _ in 0..VIEWERS_AT_ONCE {
-            let random = Random::new(random.next());
+            let random = Random::new(random.number());
             scope.spawn(|| view(&served, library, &cases_left, random));
         }
     });

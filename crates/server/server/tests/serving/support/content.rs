@@ -1,6 +1,6 @@
 //! Files whose bytes are a function of their offset, so that no test needs a copy to compare with.
 
-use super::random::mix;
+use fullbore_tests::mix;
 use std::fs::File;
 use std::io;
 use std::ops::Range;

@@ -4,6 +4,5 @@ pub(crate) mod content;
 pub(crate) mod library;
 pub(crate) mod mapped_writer;
 pub(crate) mod own_disk;
-pub(crate) mod random;
 pub(crate) mod served;
 pub(crate) mod viewer;
