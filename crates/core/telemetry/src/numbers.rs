@@ -139,6 +139,7 @@ numbers! {
     Counter edge_fetched_bytes_total "Bytes fetched from the origin and kept (caching edge).";
     Gauge edge_origin_down "Whether the last request to the origin had no answer, or an error of the origin's: 1 or 0 (caching edge).";
     Gauge edge_waiting "Requests that wait for their turn at the origin (caching edge).";
+    Gauge edge_held "Requests that the origin holds until there is an answer, such as the next playlist of a live stream (caching edge).";
     Counter worker_cpu_seconds_total by worker in Millionths "CPU time of each worker's thread.";
 }
 

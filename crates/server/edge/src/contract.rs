@@ -82,6 +82,8 @@ pub enum EdgeAsk {
         ticket: u64,
         /// As in [`EdgeAsk::Open`].
         asker: u64,
+        /// How long the viewer has waited, in milliseconds. What the origin has answered meanwhile is as new to it as an answer to its own request.
+        waited_ms: u64,
         /// The request.
         request: Box<ForwardedRequest>,
     },
@@ -169,6 +171,11 @@ impl PassedResponse {
     /// Whether it arrives, and only its end shows how long it is.
     pub fn is_growing(&self) -> bool {
         self.size.is_none() && !self.is_complete
+    }
+
+    /// Whether all of it is there, and is at most a block.
+    pub fn is_short(&self) -> bool {
+        self.is_complete && self.size.is_some_and(|size| size <= BLOCK_BYTES)
     }
 
     fn check(&self) -> Result<(), &'static str> {
@@ -275,6 +282,9 @@ pub enum EdgeTold {
         path: String,
         /// How long this remains valid, in milliseconds.
         for_ms: u64,
+        /// The response, if all who wait for this answer may have it, apart from the viewer who asked. The packet carries the descriptor of its file,
+        /// unless it is empty.
+        shared: Option<Box<PassedResponse>>,
     },
     /// Everything known of a path is invalid, because the origin has carried out a request that may have changed it.
     Invalid {
@@ -310,6 +320,16 @@ pub enum EdgeTold {
         bytes: u64,
         /// Whether that is all of it.
         is_whole: bool,
+    },
+    /// The origin holds the question about a path until there is an answer, as for live media. It waits outside of the places of other questions.
+    Held {
+        /// The path.
+        path: String,
+    },
+    /// The same for one viewer's request.
+    PassHeld {
+        /// Identifies the viewer's request.
+        ticket: u64,
     },
     /// The viewer of an [`EdgeAsk::Pass`] has left, and the helper works on its request no longer.
     Stopped {
@@ -368,8 +388,12 @@ impl EdgeTold {
                 Err("a response of more than 16 TiB")
             }
             Self::Passed { response, .. } => response.check(),
+            Self::NoObject { shared: Some(shared), .. } if !shared.is_short() => {
+                Err("a response that is too long to be shared")
+            }
             Self::Refused { path, .. }
             | Self::NoObject { path, .. }
+            | Self::Held { path }
             | Self::Invalid { path, .. }
                 if !is_path(path) =>
             {
@@ -380,6 +404,7 @@ impl EdgeTold {
             {
                 Err("a refusal for longer than a day")
             }
+            Self::NoObject { shared: Some(shared), .. } => shared.check(),
             _ => Ok(()),
         }
     }

@@ -1,11 +1,11 @@
 //! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
 use super::passing::{is_loop, with_own_fields};
-use super::receiving::Incoming;
+use super::receiving::{Incoming, Ready};
 use super::slots::{RequestPurpose, Slot};
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{
-    BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, Trouble,
+    BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
 };
 use crate::http_cache::{Fields, INDEX_FRESH, RequestDirectives, ResponseKind, Tags, update};
 use crate::origin::{Found, Refused, Verdict};
@@ -45,12 +45,22 @@ struct Answer {
     slot: Option<Slot>,
 }
 
+/// A response for all who wait, and its file unless it is empty.
+type Shared = (Box<PassedResponse>, Option<OwnedFd>);
+
 /// The origin's answer for a path.
 enum Looked<T> {
     /// An object.
     Object(T),
-    /// Another response, which each viewer has to request. For this long, the server need not ask for an object first.
-    Other(Duration),
+    /// Another response, which each viewer has to request, unless it is `shared` among those who wait. For as long as this `lasts`, the server need
+    /// not ask for an object first.
+    Other { lasts: Duration, shared: Option<Shared> },
+}
+
+impl<T> Looked<T> {
+    fn other(lasts: Duration) -> Self {
+        Self::Other { lasts, shared: None }
+    }
 }
 
 impl Answer {
@@ -79,13 +89,13 @@ impl Helper {
                 (responses.has(&path), responses.epoch(&path))
             };
             let looked = match is_response {
-                true => Ok(Looked::Other(NO_OBJECT)),
+                true => Ok(Looked::other(NO_OBJECT)),
                 false => self.look(&path, offset, (asker, &request), asked).await,
             };
             let looked = looked.and_then(|looked| {
                 let answer = match looked {
                     Looked::Object(answer) => answer,
-                    Looked::Other(lasts) => return Ok(Looked::Other(lasts)),
+                    Looked::Other { lasts, shared } => return Ok(Looked::Other { lasts, shared }),
                 };
                 let file = answer.object.open().map_err(|error| {
                     self.end(&answer.object, Trouble::Disk);
@@ -137,11 +147,14 @@ impl Helper {
                 }
             }
             _ if !is_over => {}
-            Ok(Looked::Other(lasts)) => {
+            Ok(Looked::Other { lasts, shared }) => {
                 // An object that is still kept was only not to be had now.
                 let is_object = self.known().by_path.has(path);
                 let for_ms = if is_object { 0 } else { lasts.as_millis() as u64 };
-                self.tell(EdgeTold::NoObject { path: path.to_owned(), for_ms });
+                let shared = shared.filter(|_| for_ms > 0 && outdated.is_none());
+                let (shared, file) = shared.unzip();
+                let path = path.to_owned();
+                self.tell_with(EdgeTold::NoObject { path, for_ms, shared }, file.flatten());
             }
             Err((why, said)) => {
                 self.reasons.note(path, &said, Instant::now());
@@ -162,7 +175,7 @@ impl Helper {
     ) -> Result<Looked<(Answer, OwnedFd)>, Refused> {
         let (answer, file) = match looked {
             Looked::Object(answered) => answered,
-            Looked::Other(lasts) => return Ok(Looked::Other(lasts)),
+            Looked::Other { lasts, shared } => return Ok(Looked::Other { lasts, shared }),
         };
         let object = &answer.object;
         let is_known = self.known().by_number.contains_key(&object.number);
@@ -198,7 +211,7 @@ impl Helper {
         }
         if RequestDirectives::of(&request.fields).only_if_cached || is_loop(request) {
             // Only this request is refused, which its own answer says. Other viewers' requests are not.
-            return Ok(Looked::Other(Duration::ZERO));
+            return Ok(Looked::other(Duration::ZERO));
         }
         match self.ask_about(path, &range, None, request).await? {
             (Verdict::Found(found), slot) => {
@@ -281,7 +294,8 @@ impl Helper {
             let is_last = tries.fetch_add(1, Relaxed) + 1 >= Trouble::Unreachable.tries();
             self.origin.look(path, range.clone(), known, &forwarded, is_last)
         };
-        self.try_again_with_slot(purpose, ask).await
+        let held = || self.tell(EdgeTold::Held { path: path.to_owned() });
+        self.try_again_with_slot((path, purpose), ask, held).await
     }
 
     /// Hands over a response that is no object, which answers `request`.
@@ -298,8 +312,18 @@ impl Helper {
         let incoming =
             Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked };
         let ready = self.receive(incoming).await?;
+        let shared = ready.stored_number().and_then(|number| self.for_all(number));
         self.hand(asker, ready);
-        Ok(Looked::Other(lasts))
+        Ok(Looked::Other { lasts, shared })
+    }
+
+    /// A response that has just been stored, if it is short and the same for all viewers.
+    fn for_all(&self, number: u64) -> Option<Shared> {
+        let stored = self.responses().current(number)?;
+        if stored.size > BLOCK_BYTES || !stored.selecting.is_empty() {
+            return None;
+        }
+        self.hit(&stored).map(Ready::into_complete)
     }
 
     fn retag(&self, object: &Stored, former: Option<Tags>) {

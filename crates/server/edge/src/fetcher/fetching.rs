@@ -1,17 +1,19 @@
 //! Fetches blocks: each once, for all viewers that want it.
 
 use super::passing::with_own_fields;
-use super::slots::{RequestPurpose, Slot};
+use super::slots::{HELD_MAX, RequestPurpose, Slot};
 use super::{Helper, refused_for, shortened};
 use crate::contract::{BLOCK_BYTES, EdgeTold, ForwardedRequest, Trouble};
+use crate::http_cache::{HELD_AFTER, ResponseKind, is_blocking_reload};
 use crate::origin::{Found, Refused, broken};
 use crate::store::Stored;
 use std::future::Future;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// The pause before the next try; twice as long before the one after.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -202,31 +204,74 @@ impl Helper {
         if refused.0 == Trouble::Uncacheable {
             // Each viewer has to request it: another object there would end in the same way.
             let for_ms = refused_for(Trouble::Uncacheable).as_millis() as u64;
-            self.tell(EdgeTold::NoObject { path: object.path.clone(), for_ms });
+            self.tell(EdgeTold::NoObject { path: object.path.clone(), for_ms, shared: None });
         }
         is_over
     }
 
-    /// Asks the origin, with retries if they may help. A silent origin is asked only once here: the viewer has received nothing yet, and
-    /// should get the reason soon.
+    /// Asks the origin about `path`, with retries if they may help. A silent origin is asked only once here: the viewer has received nothing yet, and
+    /// should get the reason soon. Calls `held` if the origin holds the request.
     /// Returns the slot as well: keep it until the body has been read.
     pub(super) async fn try_again_with_slot<T, F: Future<Output = Result<T, Refused>>>(
         &self,
-        purpose: RequestPurpose,
+        (path, purpose): (&str, RequestPurpose),
         ask: impl Fn() -> F,
+        held: impl Fn(),
     ) -> Result<(T, Slot), Refused> {
         let mut tries = 1;
         loop {
-            let slot = self.slots.take(purpose).await;
-            let asked = ask().await;
+            let slot = self.first_slot(path, purpose).await?;
+            let asked = self.ask_in(slot, (path, purpose), ask(), &held).await;
             match asked {
                 Err((why, _)) if why != Trouble::TimedOut && tries < why.tries() => {
-                    drop(slot);
                     self.try_later(why, tries).await;
                     tries += 1;
                 }
-                asked => return asked.map(|answer| (answer, slot)),
+                asked => return asked,
             }
         }
     }
+
+    /// The slot for a request: at once for one that the origin will hold, or none.
+    async fn first_slot(&self, path: &str, purpose: RequestPurpose) -> Result<Slot, Refused> {
+        if purpose != RequestPurpose::New || !is_blocking_reload(path) {
+            return Ok(self.slots.take(purpose).await);
+        }
+        self.slots.hold().ok_or_else(|| {
+            let said = format!("{path}: the origin holds {HELD_MAX} requests already");
+            (Trouble::Full, said)
+        })
+    }
+
+    /// Waits for the answer to a request in a slot. If the origin holds a request about a live stream, `held` is called, and the request leaves its
+    /// slot for one of those for held requests. If none is free, it stays. Its answer is read in a slot like any other, so that bodies stay few.
+    async fn ask_in<T>(
+        &self,
+        mut slot: Slot,
+        (path, purpose): (&str, RequestPurpose),
+        asked: impl Future<Output = Result<T, Refused>>,
+        held: &impl Fn(),
+    ) -> Result<(T, Slot), Refused> {
+        let mut asked = pin!(asked);
+        if may_be_held(path) && !slot.is_held() {
+            if let Ok(answer) = timeout(HELD_AFTER, &mut asked).await {
+                return answer.map(|answer| (answer, slot));
+            }
+            if let Some(own) = self.slots.hold() {
+                slot = own;
+                held();
+            }
+        }
+        let answer = asked.await?;
+        if slot.is_held() {
+            // The slot that it leaves is given back only then.
+            slot = self.slots.take(purpose).await;
+        }
+        Ok((answer, slot))
+    }
+}
+
+/// Whether an origin may hold a request for `path` until there is an answer.
+pub(super) fn may_be_held(path: &str) -> bool {
+    ResponseKind::of(path, None) != ResponseKind::Other || is_blocking_reload(path)
 }

@@ -223,10 +223,12 @@ impl Helper {
             EdgeAsk::Bring { object, first, end } => {
                 runtime.spawn(helper.bring(object, first..end));
             }
-            EdgeAsk::Pass { path, ticket, asker, request } => {
+            EdgeAsk::Pass { path, ticket, asker, waited_ms, request } => {
+                let now = Instant::now();
+                let since = now.checked_sub(Duration::from_millis(waited_ms)).unwrap_or(now);
                 // Before the next message, which may be that it has left.
                 let viewer = helper.viewers.begin(ticket);
-                runtime.spawn(helper.pass(path, viewer, asker, *request));
+                runtime.spawn(helper.pass(path, viewer, (asker, since), *request));
             }
             EdgeAsk::Left { ticket } => helper.viewers.leave(ticket),
             EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, purge, runtime.handle()),

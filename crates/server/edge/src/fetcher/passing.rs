@@ -4,28 +4,33 @@
 //! moment. Any other one is complete before the viewer gets its first byte. What may be stored is a file next to the objects; everything else is a
 //! file without a name, which disappears with its last reader. Nothing is ever combined from two responses.
 
+use super::fetching::may_be_held;
 use super::leaving::{Viewer, unless_left};
 use super::receiving::{FIELDS_BYTES_MAX, Incoming, Ready};
 use super::slots::{RequestPurpose, Slot};
 use super::{Helper, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
 use crate::http_cache::{
-    Fields, Freshness, Renewal, RequestDirectives, Tags, has_tags, is_invalidating, lifetime,
-    renewal, update, validators,
+    Fields, Freshness, HELD_AFTER, Renewal, RequestDirectives, Tags, has_tags, is_blocking_reload,
+    is_invalidating, lifetime, renewal, update, validators,
 };
 use crate::origin::Refused;
 use crate::policy::{HeaderMap, fields_of};
 use crate::store::{Epoch, Responses, StoredResponse, Use};
 use reqwest::Response;
 use std::collections::{BTreeSet, HashMap};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::sync::watch;
+use tokio::sync::{SemaphorePermit, watch};
 use tokio::task::block_in_place;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// The most at the same time: a quarter of the requests to the origin.
 pub(super) const AT_ONCE_MAX: usize = 16;
+
+/// How often a viewer waits for another one's fetch of the same.
+const WAITS_MAX: u32 = 2;
 
 /// How this cache names itself in `Via`, `CDN-Loop` and `Cache-Status`.
 const NAME: &str = "fullbore";
@@ -79,12 +84,12 @@ impl Helper {
         self: Arc<Self>,
         path: String,
         viewer: Viewer,
-        asker: u64,
+        (asker, since): (u64, std::time::Instant),
         request: ForwardedRequest,
     ) {
         let answered = match self.handed.take(asker) {
             Some(ready) => Ok(ready),
-            None => self.respond(&path, &request, &viewer).await,
+            None => self.respond(&path, (&request, since), &viewer).await,
         };
         let ticket = viewer.ticket;
         match answered {
@@ -96,10 +101,11 @@ impl Helper {
         }
     }
 
+    /// The response to a request that was made at `since`.
     async fn respond(
         self: &Arc<Self>,
         path: &str,
-        request: &ForwardedRequest,
+        (request, since): (&ForwardedRequest, std::time::Instant),
         viewer: &Viewer,
     ) -> Result<Ready, Refused> {
         if is_loop(request) {
@@ -112,9 +118,9 @@ impl Helper {
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
             return self.send_on(path, request, viewer).await;
         }
-        let mut waited = false;
+        let mut waits = 0;
         loop {
-            let known = match self.look_up(path, &request.fields) {
+            let known = match self.look_up(path, &request.fields, since) {
                 Lookup::Hit(stored) => match self.hit(&stored) {
                     Some(ready) => return Ok(ready),
                     None => continue,
@@ -136,11 +142,12 @@ impl Helper {
             // Those that come while another one fetches the same look again once its response is there, or cannot be shared.
             let fetch = match self.under_way.begin(path) {
                 Ok(fetch) => Some(fetch),
-                Err(_) if waited => None,
-                Err(mut other) => {
-                    let changed = timeout_at(Instant::now() + self.silent_max, other.changed());
-                    unless_left(Some(viewer), None, async { Ok(changed.await) }).await.map(drop)?;
-                    waited = true;
+                // What comes after the first wait may have been requested before this viewer came, but what comes after the second one was not. So if
+                // something is stored then, and can't be used, this viewer gets a response of its own.
+                Err(_) if waits == WAITS_MAX || waits > 0 && known.is_none() => None,
+                Err(other) => {
+                    self.wait_for_other(path, other, viewer).await?;
+                    waits += 1;
                     continue;
                 }
             };
@@ -148,19 +155,48 @@ impl Helper {
         }
     }
 
-    fn look_up(&self, path: &str, request: &Fields) -> Lookup {
+    /// Waits until another viewer's fetch of `path` is over, or others can know that they can't share its response.
+    async fn wait_for_other(
+        &self,
+        path: &str,
+        mut other: watch::Receiver<()>,
+        viewer: &Viewer,
+    ) -> Result<(), Refused> {
+        let over = timeout_at(Instant::now() + self.silent_max, other.changed());
+        let over = async {
+            let mut over = pin!(over);
+            // What comes of it shows in what is stored.
+            if timeout(HELD_AFTER, &mut over).await.is_err() {
+                self.tell_held(path, Some(viewer));
+                let _ = over.await;
+            }
+            Ok(())
+        };
+        unless_left(Some(viewer), None, over).await
+    }
+
+    /// A viewer waits for an answer that the origin holds, if it may do so.
+    fn tell_held(&self, path: &str, viewer: Option<&Viewer>) {
+        if let Some(viewer) = viewer.filter(|_| may_be_held(path)) {
+            self.tell(EdgeTold::PassHeld { ticket: viewer.ticket });
+        }
+    }
+
+    /// What is stored for a request that was made at `since`.
+    fn look_up(&self, path: &str, request: &Fields, since: std::time::Instant) -> Lookup {
         let Some(stored) = self.responses().find(path, request) else { return Lookup::Miss };
-        let now = std::time::Instant::now();
+        let (now, said) = (std::time::Instant::now(), RequestDirectives::of(request));
         self.space().use_of(stored.number, now);
-        match stored.use_for(&RequestDirectives::of(request), now) {
+        match stored.use_for(&said, now) {
             Use::Now => Lookup::Hit(stored),
+            _ if stored.came_after(since, &said, now) => Lookup::Hit(stored),
             Use::WhileRevalidating => Lookup::HitWhileRevalidating(stored),
             Use::AfterRevalidation => Lookup::Stale(stored),
         }
     }
 
     /// A stored response for a viewer. One whose file is gone is forgotten.
-    fn hit(&self, stored: &StoredResponse) -> Option<Ready> {
+    pub(super) fn hit(&self, stored: &StoredResponse) -> Option<Ready> {
         let file = match stored.size {
             0 => None,
             _ => match self.open_body(stored) {
@@ -224,21 +260,19 @@ impl Helper {
         mut known: Option<Arc<StoredResponse>>,
         fetch: Option<watch::Sender<()>>,
     ) -> Result<Ready, Refused> {
-        // A viewer that has waited for longer may be gone; those behind it in the queue are not.
-        let deadline = Instant::now() + 3 * self.silent_max;
-        let turn = async {
-            let turn = timeout_at(deadline, self.passing.acquire()).await.ok().and_then(Result::ok);
-            let said = || format!("{path}: too many responses are being passed through at once");
-            turn.ok_or_else(|| (Trouble::Full, said()))
+        // A held request has left its turn to the next one.
+        let turn = Mutex::new(unless_left(viewer, fetch.as_ref(), self.turn_at(path)).await?);
+        let held = || {
+            drop(turn.lock().expect("no holder of this lock can panic").take());
+            self.tell_held(path, viewer);
         };
-        let _turn = unless_left(viewer, fetch.as_ref(), turn).await?;
         let (asked, answer, slot) = loop {
             let asked = self.responses().epoch(path);
             let conditions = match &known {
                 Some(known) => validators(&known.fields),
                 None => range_of(request),
             };
-            let answered = self.ask_for(path, request, &conditions);
+            let answered = self.ask_for(path, request, &conditions, &held);
             let (answer, slot) = match unless_left(viewer, fetch.as_ref(), answered).await {
                 Ok(answered) => answered,
                 Err(refused) => return self.without_answer(known.as_deref(), refused),
@@ -274,17 +308,30 @@ impl Helper {
         self.receive(incoming).await
     }
 
-    /// Sends a request for reading. It is repeated if there is no answer, while any answer counts.
+    /// Waits for the turn of a request for `path`. One that the origin will hold needs none.
+    async fn turn_at(&self, path: &str) -> Result<Option<SemaphorePermit<'_>>, Refused> {
+        if is_blocking_reload(path) {
+            return Ok(None);
+        }
+        // A viewer that has waited for longer may be gone; those behind it in the queue are not.
+        let deadline = Instant::now() + 3 * self.silent_max;
+        let turn = timeout_at(deadline, self.passing.acquire()).await.ok().and_then(Result::ok);
+        let said = || format!("{path}: too many responses are being passed through at once");
+        turn.map(Some).ok_or_else(|| (Trouble::Full, said()))
+    }
+
+    /// Sends a request for reading. It is repeated if there is no answer, while any answer counts. Calls `held` if the origin holds it.
     async fn ask_for(
         &self,
         path: &str,
         request: &ForwardedRequest,
         conditions: &Fields,
+        held: &impl Fn(),
     ) -> Result<(Response, Slot), Refused> {
         let forwarded = with_own_fields(request);
         let ask = || self.origin.forward(path, &forwarded, conditions);
         // Also for a revalidation: the slots for those are for films, and few enough.
-        self.try_again_with_slot(RequestPurpose::New, ask).await
+        self.try_again_with_slot((path, RequestPurpose::New), ask, held).await
     }
 
     /// A stale response because the origin gave no answer, if that is allowed (RFC 9111 section 4.2.4). One that the origin no longer has is

@@ -162,6 +162,17 @@ impl Ready {
     pub(super) fn complete(response: PassedResponse, file: Option<File>) -> Self {
         Self { response, file, rest: None, _reservation: None }
     }
+
+    /// The number of its file, if all of it is stored.
+    pub(super) fn stored_number(&self) -> Option<u64> {
+        let is_whole = self.response.is_stored && self.rest.is_none();
+        is_whole.then_some(self.response.object)
+    }
+
+    /// One of which all is there, and its file.
+    pub(super) fn into_complete(self) -> (Box<PassedResponse>, Option<OwnedFd>) {
+        (Box::new(self.response), self.file.map(OwnedFd::from))
+    }
 }
 
 impl Helper {

@@ -1,8 +1,8 @@
 //! Slots for requests to the origin, each held until the answer has been read.
 //!
-//! Requests for new paths and for blocks of known objects share [`REQUESTS_MAX`] slots. When these are taken, the two kinds alternate, and
-//! so do the objects among themselves. So neither a flood of invented paths nor many ranges of one film block everything else.
-//! Revalidations of known objects have slots of their own ([`REVALIDATIONS_MAX`]).
+//! Requests for new paths and for blocks of known objects share [`REQUESTS_MAX`] slots. When these are taken, the two kinds alternate, and so do the
+//! objects among themselves. So neither a flood of invented paths nor many ranges of one film block everything else. Revalidations of known objects
+//! have slots of their own ([`REVALIDATIONS_MAX`]), and so have requests that the origin holds until there is an answer ([`HELD_MAX`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,6 +16,11 @@ pub(super) const REQUESTS_MAX: usize = 64;
 /// The most revalidations at the same time, in addition to those. Most answers have no body.
 pub(super) const REVALIDATIONS_MAX: usize = 32;
 
+/// The most requests at the same time that the origin holds, in addition to those. Each costs both sides a connection and little else. The server has
+/// 256 places for them, and the origin may hold all of its other questions as well: 40 about new paths, 32 about known ones, and 16 for one viewer
+/// each. So what has a place there has a slot here.
+pub(super) const HELD_MAX: usize = 256 + 40 + 32 + 16;
+
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestPurpose {
@@ -27,10 +32,11 @@ pub(super) enum RequestPurpose {
     Blocks(u64),
 }
 
-/// The right to run a request to the origin, until its answer has been read.
+/// The right to run a request to the origin, until its answer has been read; a held one until its answer begins.
 pub(super) enum Slot {
     Request { _place: Place },
     Revalidation { _permit: OwnedSemaphorePermit },
+    Held { _permit: OwnedSemaphorePermit },
 }
 
 /// One of the shared slots; returned when dropped.
@@ -45,10 +51,17 @@ struct Shared {
     is_turn_of_blocks: bool,
 }
 
+impl Slot {
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self, Self::Held { .. })
+    }
+}
+
 /// All slots.
 pub(super) struct Slots {
     shared: Arc<Mutex<Shared>>,
     revalidations: Arc<Semaphore>,
+    held: Arc<Semaphore>,
 }
 
 impl Slots {
@@ -61,7 +74,14 @@ impl Slots {
             is_turn_of_blocks: false,
         };
         let revalidations = Arc::new(Semaphore::new(REVALIDATIONS_MAX));
-        Self { shared: Arc::new(Mutex::new(shared)), revalidations }
+        let held = Arc::new(Semaphore::new(HELD_MAX));
+        Self { shared: Arc::new(Mutex::new(shared)), revalidations, held }
+    }
+
+    /// A slot for a request that the origin holds, if one is free.
+    pub(super) fn hold(&self) -> Option<Slot> {
+        let permit = Arc::clone(&self.held).try_acquire_owned().ok()?;
+        Some(Slot::Held { _permit: permit })
     }
 
     /// Waits for a slot.
@@ -166,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_objects_take_turns_and_revalidations_have_places_of_their_own() {
+    fn kinds_and_objects_take_turns_and_revalidations_and_held_requests_have_places_of_their_own() {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let slots = Slots::new();
         let mut taken: Vec<Place> = (0..REQUESTS_MAX)
@@ -185,6 +205,8 @@ mod tests {
         // This one gives up.
         drop(waiting.remove(1));
         let _revalidation = runtime.block_on(slots.take(RequestPurpose::Revalidation));
+        let held: Vec<_> = std::iter::from_fn(|| slots.hold()).take(1000).collect();
+        assert_eq!(held.len(), HELD_MAX);
         let mut order = Vec::new();
         while !waiting.is_empty() {
             drop(taken.pop());

@@ -1,5 +1,5 @@
 //! What a live stream is made of: indexes, which change all the time, and media, which don't. They differ in how long a response counts if the
-//! origin doesn't say.
+//! origin doesn't say. An origin may hold requests for either until there is an answer.
 
 use std::time::Duration;
 
@@ -21,6 +21,20 @@ const SETTLED_AFTER: Duration = Duration::from_secs(300);
 /// How long a 404 or 410 without any directive counts. Players ask for the next segment of a live title before it exists, and ask again after half a
 /// second or more: then it must not be a 404 because another viewer was too early. Four requests a second for each path are nothing to an origin.
 pub const ABSENT: Duration = Duration::from_millis(250);
+
+/// The parameter of a blocking playlist reload (draft-pantos-hls-rfc8216bis section 6.2.5.2): the origin holds the request until its playlist has
+/// this segment.
+const RELOAD: &str = "_HLS_msn";
+
+/// A request for an index or media that the origin hasn't begun to answer after this time counts as held until there is an answer, as for a part that
+/// a playlist announces (`EXT-X-PRELOAD-HINT`). Most origins answer sooner if they have it, and parts are made every 200 ms or more rarely.
+pub(crate) const HELD_AFTER: Duration = Duration::from_millis(100);
+
+/// Whether a request for `path`, which may have a query, is a blocking playlist reload.
+pub fn is_blocking_reload(path: &str) -> bool {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    query.split('&').any(|parameter| parameter.split('=').next() == Some(RELOAD))
+}
 
 /// What a response is to a player.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +110,18 @@ mod tests {
             ("/", None, ResponseKind::Other),
         ] {
             assert_eq!(ResponseKind::of(path, content_type), kind, "{path} {content_type:?}");
+        }
+    }
+
+    #[test]
+    fn a_blocking_reload_is_known_by_its_query() {
+        for path in ["/a.m3u8?_HLS_msn=5", "/a?x=1&_HLS_msn=5&_HLS_part=0", "/a?_HLS_msn"] {
+            assert!(is_blocking_reload(path), "{path}");
+        }
+        for path in
+            ["/a.m3u8", "/_HLS_msn=5", "/a?_HLS_skip=YES", "/a?x_HLS_msn=5", "/a?x=_HLS_msn"]
+        {
+            assert!(!is_blocking_reload(path), "{path}");
         }
     }
 

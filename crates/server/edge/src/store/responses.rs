@@ -80,6 +80,19 @@ impl StoredResponse {
         }
     }
 
+    /// Whether it is as good as the answer to a request with these directives that was made at `since`, although it may not be fresh: the origin sent
+    /// it after that.
+    pub(crate) fn came_after(
+        &self,
+        since: Instant,
+        said: &RequestDirectives,
+        now: Instant,
+    ) -> bool {
+        let is_young = said.max_age.is_none_or(|max| self.age(now) <= max);
+        let is_enough = is_young && !said.no_cache && said.min_fresh.is_none();
+        self.at >= since && is_enough && !self.is_invalid
+    }
+
     /// Whether `other` is the newer one of two that the origin was asked for at the same time: by its dates, or else by the order of the requests. A
     /// playlist must not go back.
     fn is_displaced_by(&self, other: &Self) -> bool {
@@ -380,6 +393,22 @@ mod tests {
         let numbers: Vec<u64> = responses.paths.keys().copied().collect();
         assert!(numbers.into_iter().all(|number| responses.remove(number)));
         assert!(!responses.has("/a") && responses.bytes == 0 && !responses.remove(3));
+    }
+
+    #[test]
+    fn a_response_that_came_after_a_request_answers_it_even_if_it_has_no_lifetime() {
+        let said = |value: &str| RequestDirectives::of(&Fields::of(&[("cache-control", value)]));
+        let (new, _) = response(1, "en");
+        let (came, before) = (new.at, new.at.checked_sub(Duration::from_millis(1)).unwrap());
+        let later = came + Duration::from_secs(5);
+        assert_eq!(new.use_for(&said(""), later), Use::AfterRevalidation);
+        assert!(new.came_after(before, &said(""), later) && new.came_after(came, &said(""), later));
+        assert!(!new.came_after(came + Duration::from_millis(1), &said(""), later));
+        for strict in ["no-cache", "max-age=0", "min-fresh=1"] {
+            assert!(!new.came_after(before, &said(strict), later), "{strict}");
+        }
+        let invalid = StoredResponse { is_invalid: true, ..new };
+        assert!(!invalid.came_after(before, &said(""), later));
     }
 
     #[test]

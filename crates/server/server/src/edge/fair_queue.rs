@@ -38,6 +38,8 @@ pub(crate) enum QueueFull {
     ClientFull,
     /// The total is reached, and no queue is longer than the client's.
     Full,
+    /// The origin holds as many requests as it may, of this client or of all.
+    Held,
 }
 
 struct Question {
@@ -82,9 +84,9 @@ impl<K: Clone + Eq + Hash> FairQueue<K> {
         }
     }
 
-    /// Whether a question is being worked on.
-    pub(super) fn is_under_way(&self, key: &K) -> bool {
-        self.questions.get(key).is_some_and(|known| known.under_way.is_some())
+    /// The client that a question is charged to, if it is being worked on.
+    pub(super) fn charged(&self, key: &K) -> Option<IpAddr> {
+        self.questions.get(key)?.under_way
     }
 
     /// Number of questions waiting.

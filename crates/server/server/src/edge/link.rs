@@ -1,8 +1,9 @@
 //! The workers' shared knowledge of the origin's objects, from the helper's reports.
 
 use super::cached::{Cached, Live};
+use super::held_places::HeldPlaces;
 use super::inquiring::Inquiring;
-use super::passing::{Passing, Ticket};
+use super::passing::{Passing, SharedResponse, Ticket};
 use super::purging::{BegunPurge, PurgeCounts, PurgeFailed, Purging};
 use super::spellings::Spellings;
 use super::table::{Question, Reply, Table, Wanted};
@@ -54,6 +55,7 @@ pub(crate) struct EdgeLink {
     retries: Mutex<Counts>,
     dropped: Mutex<Counts>,
     passing: Passing,
+    held_places: HeldPlaces,
     purging: Purging,
     pub(super) inquiring: Inquiring,
     /// How the origin spells names.
@@ -73,11 +75,12 @@ impl EdgeLink {
         (objects_max, passed_bytes_max): (usize, u64),
     ) -> io::Result<Arc<Self>> {
         let (asks, asked) = channel();
-        let passing = Passing::new(passed_bytes_max, Sender::clone(&asks));
+        let held_places = HeldPlaces::default();
+        let passing = Passing::new(passed_bytes_max, held_places.clone(), Sender::clone(&asks));
         let ends = (0..workers).map(|_| remote()).collect::<io::Result<Vec<_>>>()?;
         let (remotes, woken): (Vec<_>, Vec<_>) = ends.into_iter().unzip();
         let link = Arc::new(Self {
-            table: Mutex::default(),
+            table: Mutex::new(Table::new(held_places.clone())),
             asks,
             remotes,
             woken: Mutex::new(woken.into_iter().map(Some).collect()),
@@ -88,6 +91,7 @@ impl EdgeLink {
             retries: Mutex::default(),
             dropped: Mutex::default(),
             passing,
+            held_places,
             purging: Purging::default(),
             inquiring: Inquiring::default(),
             spellings: Spellings::default(),
@@ -174,9 +178,10 @@ impl EdgeLink {
                 }
                 self.count_failure(why, &said);
             }
-            EdgeTold::NoObject { path, for_ms } => {
+            EdgeTold::NoObject { path, for_ms, shared } => {
                 self.note_origin(None);
-                self.table().no_object(&path, Duration::from_millis(for_ms));
+                let shared = shared.and_then(|response| SharedResponse::new(*response, file));
+                self.table().no_object(&path, Duration::from_millis(for_ms), shared);
             }
             EdgeTold::Invalid { path, object } => self.table().invalidate(&path, object),
             EdgeTold::Stale { object } => {
@@ -191,6 +196,8 @@ impl EdgeLink {
             }
             EdgeTold::Passed { ticket, response } => self.take_passed(ticket, *response, file),
             EdgeTold::Grown { object, bytes, is_whole } => self.grow(object, bytes, is_whole),
+            EdgeTold::Held { path } => self.table().hold(&path),
+            EdgeTold::PassHeld { ticket } => self.passing.hold(ticket),
             // No viewer waits for the answer, so it is no failure.
             EdgeTold::Stopped { ticket } => self.passing.refuse(ticket, Trouble::Unreachable),
             EdgeTold::NotPassed { ticket, why, said } => {
@@ -366,10 +373,10 @@ impl EdgeLink {
     pub(super) fn pass(
         &self,
         path: String,
-        (asker, request): (u64, ForwardedRequest),
+        asked: (u64, Instant, ForwardedRequest),
         client: IpAddr,
     ) -> Result<Ticket<'_>, NoAnswer> {
-        let ticket = self.passing.begin(path, (asker, request), client).map_err(|no_turn| {
+        let ticket = self.passing.begin(path, asked, client).map_err(|no_turn| {
             self.complain_of_queue(no_turn, client);
             NoAnswer::QueueFull(no_turn)
         })?;
@@ -425,6 +432,11 @@ impl EdgeLink {
     /// Number of questions waiting for their turn.
     pub(super) fn waiting(&self) -> usize {
         self.table().waiting() + self.passing.waiting()
+    }
+
+    /// Number of questions that the origin holds.
+    pub(super) fn held(&self) -> usize {
+        self.held_places.taken()
     }
 
     /// Viewers use these objects.
@@ -529,6 +541,11 @@ impl EdgeLink {
         let whose = match no_turn {
             QueueFull::ClientFull => format!("from {client}"),
             QueueFull::Full => "from all viewers".to_owned(),
+            QueueFull::Held => {
+                return self.complain(&format!(
+                    "the origin holds as many requests for live playlists as one edge may have, of {client} or of all viewers: new ones get 503; if a proxy is at that address, see proxy_protocol"
+                ));
+            }
         };
         self.complain(&format!(
             "too many requests {whose} wait for the origin: new ones get 503 until it answers some; if a proxy is at that address, see proxy_protocol"

@@ -126,8 +126,13 @@ fn while_it_is_revalidated_a_film_is_served_if_the_origin_allows_it() {
 #[test]
 fn a_helper_that_cannot_begin_keeps_nobody_waiting_and_the_next_one_is_asked() {
     let (link, helper) = link();
-    let pass =
-        || link.pass("/a".into(), (1, ForwardedRequest::get()), IpAddr::from([192, 0, 2, 1]));
+    let pass = || {
+        link.pass(
+            "/a".into(),
+            (1, Instant::now(), ForwardedRequest::get()),
+            IpAddr::from([192, 0, 2, 1]),
+        )
+    };
     assert_eq!(status(&link, "/a"), None);
     let said = "objects is a file".to_owned();
     packets::send(&helper, &EdgeTold::CannotBegin { said }, None).unwrap();
@@ -156,14 +161,15 @@ fn a_question_that_cannot_be_sent_is_refused_and_the_next_one_is_sent() {
     assert!(matches!(looked, Ok(Looked::Waits(_))));
     let answer = || looked_at(&link, "/a", since);
     until("it to be refused", || answer() == Some(Err(Trouble::Wrong.into())));
-    let ticket = link.pass("/b".into(), (2, huge()), client).unwrap();
+    let ticket = link.pass("/b".into(), (2, Instant::now(), huge()), client).unwrap();
     let mut answer = None;
     until("it to be refused", || {
         answer = ticket.answer();
         answer.is_some()
     });
     assert_eq!(answer.unwrap().err(), Some(Trouble::Wrong.into()));
-    let _small = link.pass("/c".into(), (3, ForwardedRequest::get()), client).unwrap();
+    let _small =
+        link.pass("/c".into(), (3, Instant::now(), ForwardedRequest::get()), client).unwrap();
     let (asked, _) = packets::receive::<EdgeAsk>(&helper, &mut Vec::new()).unwrap().unwrap();
     assert!(matches!(asked, EdgeAsk::Pass { ref path, .. } if path == "/c"), "{asked:?}");
     assert_eq!(link.failures().get(Trouble::Wrong.as_str()), Some(&2));
@@ -232,7 +238,8 @@ fn a_request_whose_viewer_has_left_keeps_its_turn_until_the_helper_has_stopped()
     let (link, helper) = link();
     let client = IpAddr::from([192, 0, 2, 1]);
     let pass = |number: u64| {
-        link.pass(format!("/{number}"), (number, ForwardedRequest::get()), client).unwrap()
+        link.pass(format!("/{number}"), (number, Instant::now(), ForwardedRequest::get()), client)
+            .unwrap()
     };
     let asked = || packets::receive::<EdgeAsk>(&helper, &mut Vec::new()).unwrap().unwrap().0;
     let mut tickets: Vec<_> = (0..12).map(pass).collect();
@@ -260,7 +267,7 @@ fn what_may_be_about_one_viewers_request_answers_only_that_viewer() {
         }
     };
     let (first, second) = (ask(1), ask(2));
-    let refused = |for_ms| EdgeTold::NoObject { path: "/film".into(), for_ms };
+    let refused = |for_ms| EdgeTold::NoObject { path: "/film".into(), for_ms, shared: None };
     packets::send(&helper, &refused(0), None).unwrap();
     until("the answer", || first.reply().is_some());
     assert!(matches!(second.reply(), Some(Reply::ForAsker)));
@@ -277,7 +284,8 @@ fn what_may_be_about_one_viewers_request_answers_only_that_viewer() {
 fn the_helper_is_told_that_a_response_which_cannot_be_used_needs_no_rest() {
     let (link, helper) = link();
     let client = IpAddr::from([192, 0, 2, 1]);
-    let ticket = link.pass("/live".into(), (1, ForwardedRequest::get()), client).unwrap();
+    let ticket =
+        link.pass("/live".into(), (1, Instant::now(), ForwardedRequest::get()), client).unwrap();
     let response = PassedResponse {
         object: 1 << 63,
         status: 1,
@@ -304,12 +312,42 @@ fn the_helper_is_told_that_a_response_which_cannot_be_used_needs_no_rest() {
 }
 
 #[test]
-fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
+fn a_response_for_all_who_wait_reaches_each_of_them_and_is_bounded() {
     let (link, helper) = link();
-    let client = IpAddr::from([192, 0, 2, 1]);
-    let ticket = link.pass("/live".into(), (1, ForwardedRequest::get()), client).unwrap();
-    let object = 1 << 63;
-    let response = PassedResponse {
+    let since = Instant::now();
+    let ask = |path: &str, asker: u64| {
+        let wanted = Wanted { asker, ..WANTED };
+        match link.look(path, &wanted, since, IpAddr::from([192, 0, 2, 1])) {
+            Ok(Looked::Waits(waiting)) => waiting,
+            _ => panic!("the helper has to be asked"),
+        }
+    };
+    let tell = |path: &str, size: u64| {
+        let response = PassedResponse { size: Some(size), is_complete: true, ..*growing(1 << 63) };
+        let shared = Some(Box::new(response));
+        let told = EdgeTold::NoObject { path: path.into(), for_ms: 1000, shared };
+        let file = tempfile::tempfile().unwrap();
+        packets::send(&helper, &told, Some(file.as_fd())).unwrap();
+    };
+    let (first, second) = (ask("/live.m3u8", 1), ask("/live.m3u8", 2));
+    tell("/live.m3u8", 1000);
+    until("the answer", || second.reply().is_some());
+    let shared = |waiting: &Waiting<'_>| match waiting.reply() {
+        Some(Reply::Response(shared)) => Arc::clone(shared),
+        _ => panic!("it is for all"),
+    };
+    assert!(Arc::ptr_eq(&shared(&first), &shared(&second)));
+    let uncacheable = Err(Trouble::Uncacheable.into());
+    assert_eq!(looked_at(&link, "/live.m3u8", since), Some(uncacheable), "for later viewers");
+    let long = ask("/long.m3u8", 1);
+    tell("/long.m3u8", BLOCK_BYTES + 1);
+    until("the answer", || long.reply().is_some());
+    assert!(matches!(long.reply(), Some(Reply::Is(Err(why))) if *why == Trouble::Wrong.into()));
+}
+
+/// A response that begins to grow.
+fn growing(object: u64) -> Box<PassedResponse> {
+    Box::new(PassedResponse {
         object,
         status: 200,
         fields: edge::http_cache::Fields::default(),
@@ -319,8 +357,59 @@ fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
         is_hit: false,
         is_stored: false,
         failure: None,
+    })
+}
+
+#[test]
+fn a_question_that_the_origin_holds_leaves_its_place_to_the_next_one() {
+    let (link, helper) = link();
+    let client = IpAddr::from([192, 0, 2, 1]);
+    let (since, sent) = (Instant::now(), |told| packets::send(&helper, &told, None).unwrap());
+    let look = |path: &str| match link.look(path, &WANTED, since, client) {
+        Ok(Looked::Waits(waiting)) => waiting,
+        _ => panic!("the helper has to be asked"),
     };
-    let told = EdgeTold::Passed { ticket: ticket.number, response: Box::new(response) };
+    let waiting: Vec<_> = (0..31).map(|number| look(&format!("/{number}.m4s"))).collect();
+    assert!(!waiting[30].is_under_way(), "one client has 30 places");
+    // It takes none of them.
+    let reload = look("/live.m3u8?_HLS_msn=1");
+    assert!(reload.is_under_way() && link.held() == 1);
+    sent(EdgeTold::Held { path: "/0.m4s".into() });
+    until("the next one to be sent", || waiting[30].is_under_way());
+    assert_eq!(link.held(), 2);
+    let again = look("/0.m4s");
+    assert!(again.is_under_way(), "a later viewer shares it");
+    for path in ["/0.m4s", "/live.m3u8?_HLS_msn=1"] {
+        let (why, said) = (Trouble::NotFound, String::new());
+        sent(EdgeTold::Refused { path: path.into(), why, for_ms: 1000, said });
+    }
+    until("the answers", || again.reply().is_some() && reload.reply().is_some());
+    assert_eq!(link.held(), 0);
+    let pass = |path: &str| {
+        let asked = (1, Instant::now(), ForwardedRequest::get());
+        link.pass(path.into(), asked, client).unwrap()
+    };
+    let passes: Vec<_> = (0..13).map(|number| pass(&format!("/{number}.m4s"))).collect();
+    assert!(!passes[12].is_under_way(), "one client has 12 turns");
+    let reload = pass("/live.m3u8?_HLS_msn=1");
+    assert!(reload.is_under_way() && link.held() == 1);
+    sent(EdgeTold::PassHeld { ticket: passes[0].number });
+    until("the next one to be sent", || passes[12].is_under_way());
+    for ticket in [passes[0].number, reload.number] {
+        sent(EdgeTold::NotPassed { ticket, why: Trouble::NotFound, said: String::new() });
+    }
+    until("their places to be free", || link.held() == 0);
+}
+
+#[test]
+fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
+    let (link, helper) = link();
+    let client = IpAddr::from([192, 0, 2, 1]);
+    let asked = (1, Instant::now(), ForwardedRequest::get());
+    let ticket = link.pass("/live".into(), asked, client).unwrap();
+    let object = 1 << 63;
+    let response = growing(object);
+    let told = EdgeTold::Passed { ticket: ticket.number, response };
     let file = tempfile::tempfile().unwrap();
     packets::send(&helper, &told, Some(file.as_fd())).unwrap();
     let mut answer = None;

@@ -5,12 +5,13 @@ use super::cached::{Cached, Live};
 use super::growing::GrowingBody;
 use super::key::{KeyRules, escaped_key};
 use super::link::{ANSWER_MAX, EdgeLink, Looked, Waiting};
-use super::passing::ForOne;
+use super::passing::{ForOne, SharedResponse};
 use super::purging::{PURGE_MAX, PurgeFailed, purge_of};
 use super::table::{Reply, Wanted};
 use delivery::Channel;
 use disk::{File, SparseFile, Waiters};
 use edge::contract::{ForwardedRequest, PassedResponse, Trouble};
+use edge::http_cache::RequestDirectives;
 use edge::purge::{Purge, Purged};
 use reactor::{Woken, timeout_at};
 use std::cell::RefCell;
@@ -19,7 +20,7 @@ use std::future::poll_fn;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::pin::Pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -38,6 +39,8 @@ pub(crate) struct LocalEdge {
     waiters: Rc<Waiters>,
     open: RefCell<HashMap<Box<[u8]>, Open>>,
     open_max: usize,
+    /// The files of shared responses that this worker's sessions are sending: one descriptor for all of them.
+    shared: RefCell<HashMap<u64, Weak<File>>>,
 }
 
 struct Open {
@@ -74,6 +77,8 @@ impl<'a> Viewer<'a> {
 /// A viewer's request, as it is sent on.
 pub(crate) struct Forwarded<'a> {
     asker: u64,
+    /// When the viewer made it.
+    since: Instant,
     request: &'a dyn Fn() -> ForwardedRequest,
 }
 
@@ -94,10 +99,25 @@ const FOR_OTHERS_MAX: u32 = 2;
 /// How a file was found: a counter's label.
 pub(crate) type Lookup = &'static str;
 
+/// What is at a path.
+pub(crate) enum Opened {
+    /// An object.
+    Object(Rc<File>, Arc<Cached>, Lookup),
+    /// A response that is no object, which the helper gives to all who have waited for it.
+    Response(Arc<SharedResponse>),
+}
+
+/// The helper's answer to a viewer who has waited for it.
+enum Waited {
+    Object(Arc<Cached>),
+    Response(Arc<SharedResponse>),
+}
+
 impl LocalEdge {
     /// Keeps at most `open_max` files open.
     pub(crate) fn new(link: Arc<EdgeLink>, worker: usize, open_max: usize) -> Self {
-        Self { link, worker, waiters: Rc::default(), open: RefCell::default(), open_max }
+        let (waiters, open, shared) = Default::default();
+        Self { link, worker, waiters, open, open_max, shared }
     }
 
     /// State shared by all workers.
@@ -141,12 +161,13 @@ impl LocalEdge {
         path: &[u8],
         (offset, forwarded): (u64, &Forwarded<'_>),
         viewer: Viewer<'_>,
-    ) -> Result<(Rc<File>, Arc<Cached>, Lookup), NoAnswer> {
+    ) -> Result<Opened, NoAnswer> {
         let now = reactor::now();
         if let Some(open) = self.open.borrow_mut().get_mut(path) {
             if open.cached.is_fresh(now) {
                 (open.used, open.is_told) = (now, false);
-                return Ok((Rc::clone(&open.file), Arc::clone(&open.cached), "hit"));
+                let (file, cached) = (Rc::clone(&open.file), Arc::clone(&open.cached));
+                return Ok(Opened::Object(file, cached, "hit"));
             }
         }
         let since = Instant::now();
@@ -156,7 +177,10 @@ impl LocalEdge {
             Looked::Found(cached) => (cached, false),
             // Boxed, so that requests for a fresh film do not pay for it.
             Looked::Waits(waiting) => {
-                (Box::pin(self.wait(waiting, &wanted, since, viewer)).await?, true)
+                match Box::pin(self.wait(waiting, &wanted, since, viewer)).await? {
+                    Waited::Object(cached) => (cached, true),
+                    Waited::Response(shared) => return Ok(Opened::Response(shared)),
+                }
             }
         };
         let lookup = match (cached.is_stale(since), has_waited) {
@@ -165,7 +189,7 @@ impl LocalEdge {
             (false, false) => "hit",
         };
         let file = self.file(path, &cached)?;
-        Ok((file, cached, lookup))
+        Ok(Opened::Object(file, cached, lookup))
     }
 
     /// Waits for the helper's answer.
@@ -175,12 +199,19 @@ impl LocalEdge {
         wanted: &Wanted<'_>,
         since: Instant,
         viewer: Viewer<'_>,
-    ) -> Result<Arc<Cached>, NoAnswer> {
+    ) -> Result<Waited, NoAnswer> {
         let mut leaving = Leaving::of(viewer);
         let mut for_others = 0;
         loop {
             let asks_again = match waiting.reply() {
-                Some(Reply::Is(answer)) => return answer.clone(),
+                Some(Reply::Is(answer)) => return answer.clone().map(Waited::Object),
+                Some(Reply::Response(shared)) => {
+                    let is_own = waiting.is_by(wanted.asker);
+                    if is_own || wants_other(&(wanted.request)()) {
+                        return Err(Trouble::Uncacheable.into());
+                    }
+                    return Ok(Waited::Response(Arc::clone(shared)));
+                }
                 Some(Reply::ForAsker) => {
                     if waiting.is_by(wanted.asker) || for_others == FOR_OTHERS_MAX {
                         return Err(Trouble::Uncacheable.into());
@@ -194,7 +225,7 @@ impl LocalEdge {
             if asks_again {
                 let path = waiting.path();
                 match self.link.look(&path, wanted, since, viewer.client())? {
-                    Looked::Found(cached) => return Ok(cached),
+                    Looked::Found(cached) => return Ok(Waited::Object(cached)),
                     Looked::Waits(again) => waiting = again,
                 }
             }
@@ -205,9 +236,22 @@ impl LocalEdge {
         }
     }
 
+    /// The body of a response that viewers share.
+    pub(crate) fn shared_body(&self, shared: &SharedResponse) -> Result<PassedBody, Trouble> {
+        let Some(live) = &shared.live else { return Ok(PassedBody::Empty) };
+        let mut open = self.shared.borrow_mut();
+        if let Some(file) = open.get(&live.number).and_then(Weak::upgrade) {
+            return Ok(PassedBody::File(file));
+        }
+        open.retain(|_, file| file.strong_count() > 0);
+        let file = self.opened(live, |_| {})?;
+        open.insert(live.number, Rc::downgrade(&file));
+        Ok(PassedBody::File(file))
+    }
+
     /// Numbers a viewer's request, and says how it is sent on if it has to be.
     pub(crate) fn forwarded<'f>(&self, request: &'f dyn Fn() -> ForwardedRequest) -> Forwarded<'f> {
-        Forwarded { asker: self.link.next_asker(), request }
+        Forwarded { asker: self.link.next_asker(), since: Instant::now(), request }
     }
 
     /// The response to one viewer's request for `path`, with its body.
@@ -217,7 +261,7 @@ impl LocalEdge {
         forwarded: &Forwarded<'_>,
         viewer: Viewer<'_>,
     ) -> Result<(PassedResponse, PassedBody), NoAnswer> {
-        let asked = (forwarded.asker, (forwarded.request)());
+        let asked = (forwarded.asker, forwarded.since, (forwarded.request)());
         let ticket = self.link.pass(escaped_key(path), asked, viewer.client())?;
         let since = Instant::now();
         let mut leaving = Leaving::of(viewer);
@@ -350,6 +394,12 @@ impl<'a> Leaving<'a> {
     fn has_left(&self) -> bool {
         self.left_at.is_some()
     }
+}
+
+/// Whether a request is not content with what the origin has answered to another one meanwhile.
+fn wants_other(request: &ForwardedRequest) -> bool {
+    let said = RequestDirectives::of(&request.fields);
+    said.no_cache || said.max_age.is_some() || said.min_fresh.is_some()
 }
 
 fn forget_oldest(open: &mut HashMap<Box<[u8]>, Open>) {

@@ -6,13 +6,14 @@
 //! ([`passing`]). Operators' purges ([`purging`]) and questions ([`inquiring`]) go the same way.
 //!
 //! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`fair_queue`]). So one client can't
-//! starve the others, and a question is dropped when its viewer disconnects.
+//! starve the others, and a question is dropped when its viewer disconnects. Questions that the origin holds wait outside of that ([`held_places`]).
 
 mod arriving;
 mod cached;
 mod fair_queue;
 mod figures;
 mod growing;
+mod held_places;
 mod inquiring;
 mod key;
 mod link;
@@ -30,7 +31,7 @@ pub(crate) use fair_queue::QueueFull;
 pub(crate) use growing::GrowingBody;
 pub(crate) use key::{KeyRules, key_of};
 pub(crate) use link::EdgeLink;
-pub(crate) use local::{Forwarded, LocalEdge, PassedBody, Viewer};
+pub(crate) use local::{Forwarded, LocalEdge, Opened, PassedBody, Viewer};
 pub(crate) use purging::PurgeFailed;
 pub(crate) use start::Starting;
 
@@ -60,6 +61,7 @@ impl NoAnswer {
             Self::Trouble(why) => why.as_str(),
             Self::QueueFull(QueueFull::ClientFull) => "edge_address_queue_full",
             Self::QueueFull(QueueFull::Full) => "edge_queue_full",
+            Self::QueueFull(QueueFull::Held) => "edge_held_full",
             Self::Left => "edge_viewer_left",
         }
     }

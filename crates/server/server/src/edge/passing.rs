@@ -7,15 +7,18 @@ use super::NoAnswer;
 use super::arriving::Arriving;
 use super::cached::{Growth, Live};
 use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
+use super::held_places::{HeldPlace, HeldPlaces};
 use super::response_space::{ResponseSpace, Taken};
 use super::stored_space::StoredSpace;
 use disk::PresentBlocks;
 use edge::contract::{EdgeAsk, ForwardedRequest, PassedResponse, Trouble};
-use std::collections::HashMap;
+use edge::http_cache::is_blocking_reload;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
 
 /// The helper fetches 16 such answers at a time. One client leaves a quarter of the places to others.
 const TURNS: QueueLimits = QueueLimits {
@@ -28,6 +31,7 @@ const TURNS: QueueLimits = QueueLimits {
 /// All waiting viewers.
 pub(super) struct Passing {
     asked: Mutex<Asked>,
+    held_places: HeldPlaces,
     /// Space on the cache's disk for responses that are not stored.
     space: Arc<ResponseSpace>,
     stored: StoredSpace,
@@ -38,13 +42,33 @@ pub(super) struct Passing {
 struct Asked {
     questions: HashMap<u64, Question>,
     queue: FairQueue<u64>,
+    /// Those that the origin holds, outside of the queue.
+    held: HashMap<u64, HeldPlace>,
+    /// Those of them that are to be sent.
+    to_hold: VecDeque<u64>,
     last: u64,
+}
+
+impl Asked {
+    /// The viewer with this ticket needs no answer any more. Returns whether the helper works on it all the same.
+    fn withdraw(&mut self, ticket: u64) -> bool {
+        if self.queue.withdraw(&ticket) {
+            return false;
+        }
+        if let Some(at) = self.to_hold.iter().position(|one| *one == ticket) {
+            self.to_hold.remove(at);
+            self.held.remove(&ticket);
+        }
+        self.queue.charged(&ticket).is_some() || self.held.contains_key(&ticket)
+    }
 }
 
 struct Question {
     path: String,
     client: IpAddr,
     asker: u64,
+    /// When its viewer made its request.
+    since: Instant,
     request: Box<ForwardedRequest>,
     is_under_way: bool,
     answer: Option<Result<ForOne, NoAnswer>>,
@@ -56,6 +80,28 @@ pub(crate) struct ForOne {
     pub(crate) response: PassedResponse,
     /// Its body, unless it is empty.
     pub(super) body: Option<Receiving>,
+}
+
+/// A short, stored response that all viewers who wait for it get. It takes no space of its own, as in [`StoredSpace`].
+pub(crate) struct SharedResponse {
+    /// The response.
+    pub(crate) response: PassedResponse,
+    /// Its body, unless it is empty.
+    pub(super) live: Option<Arc<Live>>,
+}
+
+impl SharedResponse {
+    /// All of `response` is in the `file`; none if that is missing, because the process is out of descriptors.
+    pub(super) fn new(response: PassedResponse, file: Option<OwnedFd>) -> Option<Self> {
+        let size = response.size.unwrap_or(0);
+        if size == 0 {
+            return Some(Self { response, live: None });
+        }
+        let arrived = PresentBlocks::new(size);
+        arrived.note(0..u64::MAX);
+        let live = Arc::new(Live::new(response.object, file?, arrived));
+        Some(Self { response, live: Some(live) })
+    }
 }
 
 /// The file of a response, and its space unless it grows.
@@ -104,7 +150,7 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let mut asked = self.passing.asked();
         // A question that the helper works on keeps its place until that has stopped, or is done: the origin works for it.
-        if !asked.queue.withdraw(&self.number) && asked.queue.is_under_way(&self.number) {
+        if asked.withdraw(self.number) {
             let _ = self.passing.asks.send(EdgeAsk::Left { ticket: self.number });
         }
         let unclaimed = asked.questions.remove(&self.number);
@@ -114,28 +160,38 @@ impl Drop for Ticket<'_> {
 }
 
 impl Passing {
-    /// With this much space for responses that viewers have not received yet. Messages in `asks` tell the helper which viewers have left.
-    pub(super) fn new(bytes_max: u64, asks: Sender<EdgeAsk>) -> Self {
-        let asked = Asked { questions: HashMap::new(), queue: FairQueue::new(TURNS), last: 0 };
+    /// With this much space for responses that viewers have not received yet. Questions that the origin holds take places of `held_places`. Messages
+    /// in `asks` tell the helper which viewers have left.
+    pub(super) fn new(bytes_max: u64, held_places: HeldPlaces, asks: Sender<EdgeAsk>) -> Self {
+        let (questions, held, to_hold, last) = Default::default();
+        let asked = Asked { questions, queue: FairQueue::new(TURNS), held, to_hold, last };
         let space = ResponseSpace::new(bytes_max);
         // Half of the cache, if that is not small.
         let stored = StoredSpace::new(bytes_max.saturating_mul(4));
-        Self { asked: Mutex::new(asked), space, stored, arriving: Arriving::default(), asks }
+        let (asked, arriving) = (Mutex::new(asked), Arriving::default());
+        Self { asked, held_places, space, stored, arriving, asks }
     }
 
-    /// Queues a question of a viewer of `client`. It is sent once [`Self::next`] returns it.
+    /// Queues a question of a viewer of `client`, who made its request at `since`. It is sent once [`Self::next`] returns it.
     ///
     /// # Errors
     /// If the queue is full.
     pub(super) fn begin(
         &self,
         path: String,
-        (asker, request): (u64, ForwardedRequest),
+        (asker, since, request): (u64, Instant, ForwardedRequest),
         client: IpAddr,
     ) -> Result<Ticket<'_>, QueueFull> {
         let mut asked = self.asked();
         let number = asked.last + 1;
-        let displaced = asked.queue.ask(&number, path.len() + request.bytes(), client)?;
+        let displaced = match is_blocking_reload(&path) {
+            true => {
+                asked.held.insert(number, self.held_places.take(client)?);
+                asked.to_hold.push_back(number);
+                Vec::new()
+            }
+            false => asked.queue.ask(&number, path.len() + request.bytes(), client)?,
+        };
         asked.last = number;
         let has_displaced = !displaced.is_empty();
         for other in displaced {
@@ -145,7 +201,7 @@ impl Passing {
         }
         let request = Box::new(request);
         let (is_under_way, answer) = (false, None);
-        let question = Question { path, client, asker, request, is_under_way, answer };
+        let question = Question { path, client, asker, since, request, is_under_way, answer };
         asked.questions.insert(number, question);
         Ok(Ticket { number, has_displaced, passing: self })
     }
@@ -153,12 +209,24 @@ impl Passing {
     /// The next question for the helper, if one may be sent now.
     pub(super) fn next(&self) -> Option<EdgeAsk> {
         let mut asked = self.asked();
-        let ticket = asked.queue.next()?;
+        let ticket = asked.to_hold.pop_front().or_else(|| asked.queue.next())?;
         let question = asked.questions.get_mut(&ticket)?;
         question.is_under_way = true;
         let (path, asker) = (question.path.clone(), question.asker);
         let request = std::mem::take(&mut question.request);
-        Some(EdgeAsk::Pass { path, ticket, asker, request })
+        let waited_ms = question.since.elapsed().as_millis() as u64;
+        Some(EdgeAsk::Pass { path, ticket, asker, waited_ms, request })
+    }
+
+    /// The origin holds the question of the viewer with this ticket, so it leaves its place in the queue, if there is one of those for held
+    /// questions.
+    pub(super) fn hold(&self, ticket: u64) {
+        let mut asked = self.asked();
+        let Some(client) = asked.queue.charged(&ticket) else { return };
+        if let Ok(place) = self.held_places.take(client) {
+            asked.queue.finish(&ticket);
+            asked.held.insert(ticket, place);
+        }
     }
 
     /// Number of questions waiting for their turn.
@@ -237,6 +305,8 @@ impl Passing {
     pub(super) fn forget(&self) {
         let mut asked = self.asked();
         asked.queue.clear();
+        asked.held.clear();
+        asked.to_hold.clear();
         for question in asked.questions.values_mut() {
             question.answer.get_or_insert(Err(Trouble::Unreachable.into()));
         }
@@ -245,6 +315,7 @@ impl Passing {
     fn put(&self, ticket: u64, answer: Result<ForOne, NoAnswer>) {
         let mut asked = self.asked();
         asked.queue.finish(&ticket);
+        asked.held.remove(&ticket);
         if let Some(question) = asked.questions.get_mut(&ticket) {
             question.answer = Some(answer);
         }
@@ -265,7 +336,7 @@ mod tests {
 
     fn passing() -> (Passing, Receiver<EdgeAsk>) {
         let (asks, asked) = channel();
-        (Passing::new(BYTES_MAX, asks), asked)
+        (Passing::new(BYTES_MAX, HeldPlaces::default(), asks), asked)
     }
 
     fn client(last: u8) -> IpAddr {
@@ -297,8 +368,8 @@ mod tests {
         passing.take(ticket, response(size, false), Some(file)).unwrap()
     }
 
-    fn asked() -> (u64, ForwardedRequest) {
-        (1, ForwardedRequest::get())
+    fn asked() -> (u64, Instant, ForwardedRequest) {
+        (1, Instant::now(), ForwardedRequest::get())
     }
 
     const BYTES_MAX: u64 = 256 << 20;

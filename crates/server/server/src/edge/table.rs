@@ -6,8 +6,11 @@
 use super::NoAnswer;
 use super::cached::{Cached, Live};
 use super::fair_queue::{FairQueue, QueueFull, QueueLimits};
+use super::held_places::{HeldPlace, HeldPlaces};
+use super::passing::SharedResponse;
 use edge::contract::{EdgeAsk, ForwardedRequest, Trouble};
-use std::collections::HashMap;
+use edge::http_cache::is_blocking_reload;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock, Weak};
@@ -67,6 +70,8 @@ pub(super) enum Reply {
     Is(Result<Arc<Cached>, NoAnswer>),
     /// The helper ended before it answered. Ask the next one.
     AskAgain,
+    /// There is a response other than an object, which is the same for all who wait, apart from the viewer whose question this was.
+    Response(Arc<SharedResponse>),
     /// There is a response other than an object. It may be about the request of the viewer whose question this was, so others ask again.
     ForAsker,
 }
@@ -107,12 +112,18 @@ pub(super) struct Table {
     questions: HashMap<Arc<str>, Arc<Question>>,
     new: FairQueue<Arc<str>>,
     known: FairQueue<Arc<str>>,
+    held_places: HeldPlaces,
+    /// The questions that the origin holds, outside of both queues.
+    held: HashMap<Arc<str>, HeldPlace>,
+    /// Those of them that are to be sent.
+    to_hold: VecDeque<Arc<str>>,
     /// Why nothing can be fetched, if so: the helper can't start, or is gone for good.
     pub(super) absence: Option<String>,
 }
 
-impl Default for Table {
-    fn default() -> Self {
+impl Table {
+    /// Questions that the origin holds take places of `held_places`.
+    pub(super) fn new(held_places: HeldPlaces) -> Self {
         Self {
             answers: HashMap::new(),
             refusals: 0,
@@ -121,12 +132,13 @@ impl Default for Table {
             questions: HashMap::new(),
             new: FairQueue::new(NEW),
             known: FairQueue::new(KNOWN),
+            held_places,
+            held: HashMap::new(),
+            to_hold: VecDeque::new(),
             absence: None,
         }
     }
-}
 
-impl Table {
     pub(super) fn live(&self) -> impl Iterator<Item = Arc<Live>> {
         self.live.values().filter_map(Weak::upgrade)
     }
@@ -169,7 +181,9 @@ impl Table {
     ) -> Result<(Arc<Question>, bool), QueueFull> {
         if let Some(question) = self.questions.get(path).cloned() {
             // The same question. It joins this client's line as well, at no cost to others.
-            self.queue(question.is_known).ask(&question.path, path.len(), client)?;
+            if !self.held.contains_key(path) {
+                self.queue(question.is_known).ask(&question.path, path.len(), client)?;
+            }
             question.viewers.fetch_add(1, Relaxed);
             return Ok((question, false));
         }
@@ -177,7 +191,14 @@ impl Table {
         let path: Arc<str> = path.into();
         // Its headers may be far longer than its path.
         let request = Box::new((wanted.request)());
-        let displaced = self.queue(is_known).ask(&path, path.len() + request.bytes(), client)?;
+        let displaced = match !is_known && is_blocking_reload(&path) {
+            true => {
+                self.held.insert(Arc::clone(&path), self.held_places.take(client)?);
+                self.to_hold.push_back(Arc::clone(&path));
+                Vec::new()
+            }
+            false => self.queue(is_known).ask(&path, path.len() + request.bytes(), client)?,
+        };
         let has_displaced = !displaced.is_empty();
         for other in displaced {
             self.reply(&other, Reply::Is(Err(NoAnswer::QueueFull(QueueFull::Full))));
@@ -211,7 +232,8 @@ impl Table {
 
     /// The next question for the helper, if one may be sent now.
     pub(super) fn next(&mut self) -> Option<EdgeAsk> {
-        let path = self.known.next().or_else(|| self.new.next())?;
+        let path = self.to_hold.pop_front().or_else(|| self.known.next());
+        let path = path.or_else(|| self.new.next())?;
         let question = self.questions.get(&path)?;
         question.is_under_way.store(true, Relaxed);
         let (offset, asker) = (question.offset, question.asker);
@@ -226,12 +248,21 @@ impl Table {
         if question.viewers.fetch_sub(1, Relaxed) > 1 || question.reply().is_some() {
             return;
         }
-        let queue = self.queue(question.is_known);
-        if queue.withdraw(&question.path) {
+        if !question.is_under_way() || question.at.elapsed() >= patience {
+            self.queue(question.is_known).finish(&question.path);
+            self.held.remove(&question.path);
+            self.to_hold.retain(|path| *path != question.path);
             self.questions.remove(&question.path);
-        } else if question.at.elapsed() >= patience {
-            queue.finish(&question.path);
-            self.questions.remove(&question.path);
+        }
+    }
+
+    /// The origin holds the question about `path`, so it leaves its place in a queue, if there is one of those for held questions.
+    pub(super) fn hold(&mut self, path: &str) {
+        let Some(question) = self.questions.get(path).cloned() else { return };
+        let Some(client) = self.queue(question.is_known).charged(&question.path) else { return };
+        if let Ok(place) = self.held_places.take(client) {
+            self.queue(question.is_known).finish(&question.path);
+            self.held.insert(Arc::clone(&question.path), place);
         }
     }
 
@@ -259,13 +290,21 @@ impl Table {
         self.reply(path, Reply::Is(Err(why.into())));
     }
 
-    /// There is a response other than an object at `path`, which each viewer has to request. That is remembered for `lasts`; if it is zero, it counts
-    /// only for the viewer who asked.
-    pub(super) fn no_object(&mut self, path: &str, lasts: Duration) {
-        match lasts.is_zero() {
-            true => self.reply(path, Reply::ForAsker),
-            false => self.refuse(path, Trouble::Uncacheable, lasts),
+    /// There is a response other than an object at `path`, which each viewer has to request, unless it is `shared` among those who wait. That is
+    /// remembered for `lasts`; if it is zero, it counts only for the viewer who asked.
+    pub(super) fn no_object(
+        &mut self,
+        path: &str,
+        lasts: Duration,
+        shared: Option<SharedResponse>,
+    ) {
+        if lasts.is_zero() {
+            return self.reply(path, Reply::ForAsker);
         }
+        if let Some(shared) = shared {
+            self.reply(path, Reply::Response(Arc::new(shared)));
+        }
+        self.refuse(path, Trouble::Uncacheable, lasts);
     }
 
     /// Everything known of `path` is invalid, the `object` there or that there is none: the helper is asked again. Objects that were reported
@@ -292,6 +331,8 @@ impl Table {
         }
         self.new.clear();
         self.known.clear();
+        self.held.clear();
+        self.to_hold.clear();
     }
 
     /// Removes an object from every path.
@@ -334,6 +375,7 @@ impl Table {
     fn reply(&mut self, path: &str, reply: Reply) {
         let Some(question) = self.questions.remove(path) else { return };
         self.queue(question.is_known).finish(&question.path);
+        self.held.remove(path);
         // It has no other reply, because those with one are not here.
         let _ = question.reply.set(reply);
     }
@@ -353,7 +395,7 @@ mod tests {
 
     #[test]
     fn refusals_of_long_paths_are_bounded_in_bytes() {
-        let mut table = Table::default();
+        let mut table = Table::new(HeldPlaces::default());
         let long = "x".repeat(20_000);
         for number in 0..1000 {
             table.refuse(&format!("/{number}{long}"), Trouble::NotFound, Duration::from_secs(1));
@@ -366,7 +408,7 @@ mod tests {
 
     #[test]
     fn what_is_invalid_is_asked_about_again_an_object_or_that_there_is_none() {
-        let mut table = Table::default();
+        let mut table = Table::new(HeldPlaces::default());
         let hour = Duration::from_secs(3600);
         table.refuse("/a", Trouble::Uncacheable, hour);
         let since = Instant::now() + Duration::from_secs(1);
@@ -380,7 +422,7 @@ mod tests {
 
     #[test]
     fn the_headers_of_waiting_requests_are_bounded_in_bytes() {
-        let mut table = Table::default();
+        let mut table = Table::new(HeldPlaces::default());
         let large = || {
             let fields = edge::http_cache::Fields::of(&[("X-Large", &"x".repeat(16_000))]);
             ForwardedRequest { fields, ..ForwardedRequest::get() }
@@ -402,7 +444,7 @@ mod tests {
     fn a_question_is_forgotten_when_its_last_viewer_leaves_unless_the_helper_has_it() {
         let client = IpAddr::from([192, 0, 2, 1]);
         let hour = Duration::from_secs(3600);
-        let mut table = Table::default();
+        let mut table = Table::new(HeldPlaces::default());
         let [first, second] = [0, 1].map(|_| table.ask("/a", &wanted(0), client).unwrap().0);
         assert!(Arc::ptr_eq(&first, &second));
         table.leave(&first, hour);

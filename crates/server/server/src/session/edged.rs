@@ -3,10 +3,10 @@
 use super::answer::{count_refusal, note_experience, refused_as};
 use super::forwarding::{self, check_length, forwarded_request};
 use super::growing::GrowingResponse;
-use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, PassedBody, Viewer, key_of};
+use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Opened, PassedBody, Viewer, key_of};
 use crate::worker::Worker;
 use disk::{File, ReadError};
-use edge::contract::Trouble;
+use edge::contract::{PassedResponse, Trouble};
 use fullbore_http::{
     Context, Entity, Field, FileForm, LibraryPath, Method, Part, Refusal, Relayed, Request,
     Response,
@@ -57,7 +57,7 @@ pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
         match found {
             Ok((response, file)) => {
                 note_experience(worker, request, path, response.status);
-                return (response, Some(file));
+                return (response, file);
             }
             Err(NoAnswer::Trouble(Trouble::Changed | Trouble::Evicted | Trouble::Purged))
                 if tries < TRIES =>
@@ -85,10 +85,16 @@ async fn find(
     asked: Asked<'_>,
     key: &[u8],
     forwarded: &Forwarded<'_>,
-) -> Result<(Response, Rc<File>), NoAnswer> {
+) -> Result<(Response, Option<Rc<File>>), NoAnswer> {
     let Asked { worker, edge, request, path, viewer, .. } = asked;
     let wanted = (first_byte(request), forwarded);
-    let (file, cached, lookup) = edge.open(key, wanted, viewer).await?;
+    let (file, cached, lookup) = match edge.open(key, wanted, viewer).await? {
+        Opened::Object(file, cached, lookup) => (file, cached, lookup),
+        Opened::Response(shared) => {
+            let body = edge.shared_body(&shared)?;
+            return Ok(relay(asked, &shared.response, body));
+        }
+    };
     let response = respond(worker, request, (&file, path.as_bytes()), &cached);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
@@ -99,7 +105,7 @@ async fn find(
         arrived.map_err(|error| trouble_of(&error))?;
     }
     worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
-    Ok((response, file))
+    Ok((response, Some(file)))
 }
 
 /// A response that is no object: a stored one, or the origin's.
@@ -108,8 +114,16 @@ async fn pass(
     key: &[u8],
     forwarded: &Forwarded<'_>,
 ) -> Result<(Response, Option<Rc<File>>), NoAnswer> {
-    let Asked { worker, edge, request, path, viewer, growing, .. } = asked;
-    let (passed, body) = edge.pass(key, forwarded, viewer).await?;
+    let (passed, body) = asked.edge.pass(key, forwarded, asked.viewer).await?;
+    Ok(relay(asked, &passed, body))
+}
+
+fn relay(
+    asked: Asked<'_>,
+    passed: &PassedResponse,
+    body: PassedBody,
+) -> (Response, Option<Rc<File>>) {
+    let Asked { worker, request, path, growing, .. } = asked;
     let (file, growing_body) = match body {
         PassedBody::Empty => (None, None),
         PassedBody::File(file) => (Some(file), None),
@@ -132,7 +146,7 @@ async fn pass(
         let is_chunked = fullbore_http::is_chunked(request);
         *growing.borrow_mut() = Some(Box::new(GrowingResponse { body, is_chunked }));
     }
-    Ok((response, file))
+    (response, file)
 }
 
 fn respond(

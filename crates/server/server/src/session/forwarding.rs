@@ -235,7 +235,8 @@ mod tests {
             request.each_line(|name, value| sent.fields.push(name, latin1_of(value)));
             let path = "%41".repeat(path_bytes);
             let request = Box::new(sent);
-            let ask = EdgeAsk::Pass { path, ticket: u64::MAX, asker: u64::MAX, request };
+            let (ticket, asker, waited_ms) = (u64::MAX, u64::MAX, u64::MAX);
+            let ask = EdgeAsk::Pass { path, ticket, asker, waited_ms, request };
             let (one, _other) = packets::pair().unwrap();
             let is_sent = packets::send(&one, &ask, None).is_ok();
             assert!(is_sent || checked.is_err(), "{path_bytes} {field_bytes} {body_bytes}");
