@@ -166,6 +166,62 @@ fn media_that_the_origin_holds_leave_their_places_to_others() {
 }
 
 #[test]
+fn a_segment_that_is_being_made_is_fetched_once_and_reaches_all_viewers_as_it_is_made() {
+    const VIEWERS: usize = 50;
+    let (packager, cache) = (Packager::start(), tempdir().unwrap());
+    let server = live_edge(&packager, cache.path());
+    packager.say("");
+    packager.make(1);
+    let mut early = crowd(&server, VIEWERS, "/segment0.m4s", "");
+    let begins = |viewer: &mut Plain| {
+        let (status, head, _) = viewer.head();
+        assert!(status == 200 && head.contains("Transfer-Encoding: chunked\r\n"), "{head}");
+        let mut got = viewer.chunk();
+        while got.len() < packager::part(0).len() {
+            got.extend(viewer.chunk());
+        }
+        assert!(got == packager::part(0), "the first part, before the second one is made");
+        head
+    };
+    early.iter_mut().for_each(|viewer| drop(begins(viewer)));
+    packager.make(1);
+    let mut late = crowd(&server, VIEWERS, "/segment0.m4s", "");
+    let heads: Vec<_> = late.iter_mut().map(begins).collect();
+    // Those who came first leave, and the others get all of it.
+    drop(early);
+    assert!(heads[0].contains("; collapsed\r\n") && heads[0].contains("Age: "), "{}", heads[0]);
+    packager.make(PARTS - 2);
+    let rest: Vec<u8> = (1..PARTS).flat_map(packager::part).collect();
+    for viewer in &mut late {
+        let mut got = Vec::new();
+        while let chunk @ [_, ..] = &*viewer.chunk() {
+            got.extend_from_slice(chunk);
+        }
+        assert!(got == rest);
+    }
+    let stored = Plain::connect(server.address).fetch("/segment0.m4s");
+    assert!(stored.body == packager::segment(0) && stored.head.contains("Content-Length: "));
+    assert_eq!(packager.count("/segment0.m4s"), 1);
+}
+
+#[test]
+fn a_segment_whose_viewers_have_all_left_is_not_fetched_any_more() {
+    let (packager, cache) = (Packager::start(), tempdir().unwrap());
+    let server = live_edge(&packager, cache.path());
+    packager.make(1);
+    let mut viewers = crowd(&server, 10, "/segment0.m4s", "");
+    viewers.iter_mut().for_each(|viewer| assert_eq!(viewer.head().0, 200));
+    drop(viewers);
+    let objects = cache.path().join("objects");
+    until("its file to be removed", || std::fs::read_dir(&objects).unwrap().count() == 0);
+    assert_eq!(Plain::connect(server.address).fetch("/part0.m4s").status, 200);
+    let mut again = crowd(&server, 1, "/segment0.m4s", "");
+    packager.make(PARTS - 1);
+    assert!(again[0].answer().body == packager::segment(0));
+    assert_eq!(packager.count("/segment0.m4s"), 2);
+}
+
+#[test]
 #[ignore = "takes 20,000 descriptors: ./run nightly"]
 fn while_ten_thousand_wait_for_a_playlist_a_cached_film_is_served() {
     const VIEWERS: usize = 10_000;

@@ -1,7 +1,7 @@
 //! A stand-in for a live origin: over HTTP it behaves as a packager of low-latency HLS does (draft-pantos-hls-rfc8216bis); its media are drawn bytes.
 //!
 //! It holds a blocking reload (`_HLS_msn`, `_HLS_part`) until its playlist has that part, and a request for the part that its playlist announces
-//! (`EXT-X-PRELOAD-HINT`) until that is made.
+//! (`EXT-X-PRELOAD-HINT`) until that is made. A segment that is being made is sent in chunks, a part at a time, without a length.
 
 use fullbore_tests::bytes;
 use std::io::{BufRead, BufReader, Write};
@@ -118,13 +118,25 @@ impl Packager {
             let (_, lines) = self.wait_for(number);
             return whole(stream, &lines, &part(number));
         }
-        if let Some(number) =
-            named("/segment").filter(|number| (number + 1) * PARTS <= self.parts())
-        {
-            let (_, lines) = self.wait_for(0);
-            return whole(stream, &lines, &segment(number));
+        if let Some(number) = named("/segment").filter(|number| number * PARTS <= self.parts()) {
+            return self.send_segment(stream, number);
         }
         stream.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    }
+
+    fn send_segment(&self, stream: &mut TcpStream, number: u64) -> std::io::Result<()> {
+        let (made, lines) = self.wait_for(number * PARTS);
+        if made >= (number + 1) * PARTS {
+            return whole(stream, &lines, &segment(number));
+        }
+        write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{lines}\r\n")?;
+        for one in number * PARTS..(number + 1) * PARTS {
+            self.wait_for(one);
+            write!(stream, "{PART_BYTES:x}\r\n")?;
+            stream.write_all(&part(one))?;
+            stream.write_all(b"\r\n")?;
+        }
+        stream.write_all(b"0\r\n\r\n")
     }
 }
 

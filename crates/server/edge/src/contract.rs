@@ -312,7 +312,7 @@ pub enum EdgeTold {
         /// The response.
         response: Box<PassedResponse>,
     },
-    /// More has arrived of a response whose length is not known.
+    /// More has arrived of a response whose length is not known. Some of it may have been reported before, in any order.
     Grown {
         /// The number of its file.
         object: u64,

@@ -86,7 +86,8 @@ impl Helper {
         for tries in 1.. {
             let (is_response, asked) = {
                 let responses = self.responses();
-                (responses.has(&path), responses.epoch(&path))
+                let is_response = responses.has(&path) || self.growing_responses.has(&path);
+                (is_response, responses.epoch(&path))
             };
             let looked = match is_response {
                 true => Ok(Looked::other(NO_OBJECT)),
@@ -191,7 +192,7 @@ impl Helper {
 
     /// Looks up what is at `path`. A response that is no object is handed over to its `asker`.
     async fn look(
-        &self,
+        self: &Arc<Self>,
         path: &str,
         offset: u64,
         (asker, request): (u64, &ForwardedRequest),
@@ -234,7 +235,7 @@ impl Helper {
     /// happens to ask: an origin that varies its answer, or refuses it, because of one of those says nothing about the object. Returns nothing if
     /// there is another response, which the viewer has to request.
     async fn revalidate(
-        &self,
+        self: &Arc<Self>,
         path: &str,
         range: &Range<u64>,
         known: Arc<Stored>,
@@ -300,7 +301,7 @@ impl Helper {
 
     /// Hands over a response that is no object, which answers `request`.
     async fn other(
-        &self,
+        self: &Arc<Self>,
         path: &str,
         answer: Response,
         slot: Slot,

@@ -83,7 +83,7 @@ fn remove_oldest<T>(
 impl Helper {
     /// Keeps a response for the viewer who asked.
     pub(super) fn hand(&self, asker: u64, ready: Ready) {
-        let is_arriving = ready.rest.is_some();
+        let is_arriving = ready.is_arriving();
         let gone = self.handed.put(asker, ready, is_arriving, Instant::now());
         gone.into_iter().for_each(|ready| self.give_up(ready));
     }

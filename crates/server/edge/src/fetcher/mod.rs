@@ -4,6 +4,7 @@ mod answering;
 mod arriving;
 mod fetching;
 mod full_disk;
+mod growing;
 mod handed;
 mod inquiring;
 mod leaving;
@@ -22,6 +23,7 @@ use crate::origin::{Origin, OriginAddress, Refused};
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use arriving::{Arriving, Paths};
 use full_disk::FullDisk;
+use growing::GrowingResponses;
 use handed::Handed;
 use helper_process::keeper::ignore_signals;
 use helper_process::packets;
@@ -75,6 +77,7 @@ struct Helper {
     slots: Slots,
     passing: Semaphore,
     growing: Arc<Semaphore>,
+    growing_responses: GrowingResponses,
     viewers: Viewers,
     passed_space: PassedSpace,
     responses: Mutex<Responses>,
@@ -195,7 +198,8 @@ impl Helper {
             full_disk: FullDisk::default(),
             slots,
             passing,
-            growing: Arc::new(Semaphore::new(receiving::GROWING_MAX)),
+            growing: Arc::new(Semaphore::new(growing::AT_ONCE_MAX)),
+            growing_responses: GrowingResponses::default(),
             viewers: Viewers::default(),
             passed_space: PassedSpace::new(bytes_max),
             responses: Mutex::default(),

@@ -120,6 +120,9 @@ impl Helper {
         }
         let mut waits = 0;
         loop {
+            if let Some(ready) = self.join_growing(path, request, since) {
+                return Ok(ready);
+            }
             let known = match self.look_up(path, &request.fields, since) {
                 Lookup::Hit(stored) => match self.hit(&stored) {
                     Some(ready) => return Ok(ready),
@@ -594,6 +597,14 @@ pub(super) fn add_own_lines(fields: &mut Fields, status: u16, is_stored: bool, i
     let stored = if is_stored { "; stored" } else { "" };
     fields.push("Via", format!("1.1 {NAME}"));
     fields.push("Cache-Status", format!("{NAME}; fwd={why}; fwd-status={status}{stored}"));
+}
+
+/// The same for a viewer who joins a response that arrives for another one.
+pub(super) fn add_collapsed_lines(fields: &mut Fields, status: u16) {
+    fields.remove(has_tags);
+    fields.push("Via", format!("1.1 {NAME}"));
+    let why = format!("{NAME}; fwd=uri-miss; fwd-status={status}; stored; collapsed");
+    fields.push("Cache-Status", why);
 }
 
 /// The time by both clocks.

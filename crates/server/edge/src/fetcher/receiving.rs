@@ -1,6 +1,7 @@
 //! Takes in responses of the origin that are no objects.
 
 use super::arriving::{ArrivingResponse, PathTaken};
+use super::growing::{self, Growing, Share};
 use super::leaving::{Viewer, left, unless_left};
 use super::passed_space::Reservation;
 use super::passing::{Now, add_own_lines};
@@ -10,7 +11,9 @@ use crate::contract::{
     BLOCK_BYTES, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
     passed_bytes_max,
 };
-use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, may_store, stored_fields};
+use crate::http_cache::{
+    Fields, ResponseKind, Selecting, end_to_end, lifetime, may_store, stored_fields,
+};
 use crate::origin::{Refused, broken, failure_of};
 use crate::policy::{fields_of, terms};
 use crate::store::{Epoch, OnDisk, StoredResponse};
@@ -32,16 +35,11 @@ pub(super) const FIELDS_BYTES_MAX: usize = 48 << 10;
 /// its length, and shared.
 const WHOLE_WITHIN: Duration = Duration::from_secs(1);
 
-/// The most responses that grow at the same time, in addition to the requests that have slots: some are events or pictures of a camera, without an
-/// end, and must not block others.
-pub(super) const GROWING_MAX: usize = 64;
+/// The same for segments of a stream: they arrive at once, or as they are made, and players of low-latency streams show them meanwhile.
+const MEDIA_WITHIN: Duration = Duration::from_millis(100);
 
 /// The most bytes of a response without a length if no more of them may grow. Pages are shorter.
 const WITHOUT_PLACE_BYTES_MAX: u64 = 16 * BLOCK_BYTES;
-
-/// How long growth waits to be announced together with more of it, and how much it is at most.
-const ANNOUNCED_AFTER: Duration = Duration::from_millis(10);
-const ANNOUNCED_BYTES: u64 = 256 << 10;
 
 /// A response that has begun to arrive.
 pub(super) struct Incoming<'a> {
@@ -65,6 +63,8 @@ pub(super) struct Ready {
     response: PassedResponse,
     file: Option<File>,
     pub(super) rest: Option<Rest>,
+    /// Its share, if it grows for others as well.
+    share: Option<Share>,
     /// The space of its file if that is complete and has no name.
     _reservation: Option<Reservation>,
 }
@@ -82,13 +82,13 @@ struct ToStore {
 /// The body of a response that its viewer gets while it arrives.
 pub(super) struct Rest {
     path: String,
-    number: u64,
+    pub(super) number: u64,
     /// Its length, or the most that it may have if that is not known.
     size: u64,
     body: Response,
     file: File,
     /// How much of it has arrived.
-    done: u64,
+    pub(super) done: u64,
     /// The bytes that room has been made for. Once for each block, because that looks at the whole cache if it is full.
     room: u64,
     stored: Option<ToStore>,
@@ -98,6 +98,8 @@ pub(super) struct Rest {
     slot: Option<Slot>,
     /// Set if its length is not known, and its viewer gets it while it grows.
     growing: Option<OwnedSemaphorePermit>,
+    /// Set if others can join then.
+    pub(super) shared: Option<Arc<Growing>>,
     /// The viewer who gets it, once the server knows that.
     viewer: Option<Viewer>,
     /// Set once that has left, if it goes on all the same.
@@ -106,20 +108,21 @@ pub(super) struct Rest {
 
 /// When to pause while a body arrives.
 #[derive(Clone, Copy)]
-struct Pause {
-    until: Option<Instant>,
-    at_bytes: u64,
+pub(super) struct Pause {
+    pub(super) until: Option<Instant>,
+    pub(super) at_bytes: u64,
 }
 
 impl Pause {
     /// For a response that is expected to be complete by then. Otherwise its viewer gets it while it arrives.
-    fn soon() -> Self {
-        Self { until: Some(Instant::now() + WHOLE_WITHIN), at_bytes: BLOCK_BYTES }
+    fn soon(kind: ResponseKind) -> Self {
+        let within = if kind == ResponseKind::Media { MEDIA_WITHIN } else { WHOLE_WITHIN };
+        Self { until: Some(Instant::now() + within), at_bytes: BLOCK_BYTES }
     }
 }
 
 /// How far a body has arrived.
-enum Arrived {
+pub(super) enum Arrived {
     /// All of it.
     Whole,
     /// Some more, up to a pause.
@@ -147,6 +150,7 @@ impl Rest {
             reservation,
             slot: Some(slot),
             growing: None,
+            shared: None,
             viewer: None,
             alone: None,
         }
@@ -156,16 +160,31 @@ impl Rest {
     pub(super) fn is_stored(&self) -> bool {
         self.stored.is_some()
     }
+
+    /// What is to be stored, and the epoch of its path when the origin was asked.
+    pub(super) fn to_store(&self) -> Option<(&StoredResponse, Epoch)> {
+        self.stored.as_ref().map(|to_store| (&to_store.response, to_store.asked))
+    }
 }
 
 impl Ready {
     pub(super) fn complete(response: PassedResponse, file: Option<File>) -> Self {
-        Self { response, file, rest: None, _reservation: None }
+        Self { response, file, rest: None, share: None, _reservation: None }
+    }
+
+    /// One whose `rest` is taken in once its viewer knows of it.
+    pub(super) fn arriving(response: PassedResponse, file: File, rest: Rest) -> Self {
+        Self { rest: Some(rest), ..Self::complete(response, Some(file)) }
+    }
+
+    /// One that is being taken in.
+    pub(super) fn shared(response: PassedResponse, file: File, share: Share) -> Self {
+        Self { share: Some(share), ..Self::complete(response, Some(file)) }
     }
 
     /// The number of its file, if all of it is stored.
     pub(super) fn stored_number(&self) -> Option<u64> {
-        let is_whole = self.response.is_stored && self.rest.is_none();
+        let is_whole = self.response.is_stored && !self.is_arriving();
         is_whole.then_some(self.response.object)
     }
 
@@ -173,16 +192,27 @@ impl Ready {
     pub(super) fn into_complete(self) -> (Box<PassedResponse>, Option<OwnedFd>) {
         (Box::new(self.response), self.file.map(OwnedFd::from))
     }
+
+    /// Whether more of it is to arrive.
+    pub(super) fn is_arriving(&self) -> bool {
+        self.rest.is_some() || self.share.is_some()
+    }
 }
 
 impl Helper {
     /// Tells a viewer's response, and takes in the rest of it.
     pub(super) fn tell_ready(self: &Arc<Self>, viewer: Viewer, ready: Ready) {
-        let Ready { response, file, rest, _reservation } = ready;
-        let ticket = viewer.ticket;
+        let Ready { response, file, rest, share, _reservation } = ready;
+        let (ticket, object) = (viewer.ticket, response.object);
+        if let Some((why, said)) = share.as_ref().and_then(Share::failure) {
+            let said = super::shortened(&said);
+            return self.tell(EdgeTold::NotPassed { ticket, why, said });
+        }
         let told = EdgeTold::Passed { ticket, response: Box::new(response) };
         self.tell_with(told, file.map(OwnedFd::from));
-        if let Some(rest) = rest {
+        if let Some(share) = share {
+            tokio::spawn(Arc::clone(self).hold_share(object, viewer, share));
+        } else if let Some(rest) = rest {
             let rest = Rest { viewer: Some(viewer), ..rest };
             tokio::spawn(Arc::clone(self).receive_rest_owned(rest));
         }
@@ -201,7 +231,10 @@ impl Helper {
     }
 
     /// Takes in a response, unless it is long: then its viewer gets the beginning first.
-    pub(super) async fn receive(&self, incoming: Incoming<'_>) -> Result<Ready, Refused> {
+    pub(super) async fn receive(
+        self: &Arc<Self>,
+        incoming: Incoming<'_>,
+    ) -> Result<Ready, Refused> {
         let Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked } =
             incoming;
         let (status, mut fields) = head_of(&answer);
@@ -267,7 +300,8 @@ impl Helper {
         let size = length.unwrap_or(if is_stored { bytes_max } else { OBJECT_BYTES_MAX });
         let body = (answer, file, slot);
         let rest = Rest::new((path, number), size, body, (stored, reservation));
-        let pause = (is_awaited && length.is_none()).then(Pause::soon);
+        let kind = ResponseKind::of(path, response.fields.first("content-type"));
+        let pause = (is_awaited && length.is_none()).then(|| Pause::soon(kind));
         self.take_in_body(rest, (response, read), (length, pause), (viewer, fetch)).await
     }
 
@@ -291,7 +325,7 @@ impl Helper {
 
     /// Takes in the body of a response whose file is `read`, unless it is long, or takes long.
     async fn take_in_body(
-        &self,
+        self: &Arc<Self>,
         mut rest: Rest,
         (response, read): (PassedResponse, File),
         (length, pause): (Option<u64>, Option<Pause>),
@@ -302,21 +336,20 @@ impl Helper {
             let set = rest.file.set_len(length).inspect_err(|_| self.forget_response(number));
             set.map_err(|error| full_disk::refused(&rest.path, &error))?;
             let response = PassedResponse { is_complete: false, ..response };
-            return Ok(Ready { response, file: Some(read), rest: Some(rest), _reservation: None });
+            return Ok(Ready::arriving(response, read, rest));
         }
         let mut arrived = self.receive_body(&mut rest, pause, |_| {}).await;
         if matches!(arrived, Ok(Arrived::Partly)) {
-            // It takes long.
-            drop(fetch);
             if let Ok(growing) = Arc::clone(&self.growing).try_acquire_owned() {
                 rest.growing = Some(growing);
                 drop(rest.slot.take());
                 // The server gives its viewer no more than that.
                 rest.size = rest.size.min(passed_bytes_max(self.space().bytes_max()));
                 let response = PassedResponse { size: None, is_complete: false, ..response };
-                let (file, rest) = (Some(read), Some(rest));
-                return Ok(Ready { response, file, rest, _reservation: None });
+                return Ok(self.grow(rest, response, read));
             }
+            // It takes long.
+            drop(fetch);
             // All places are taken. It keeps its slot, and arrives whole first, unless it seems to have no end.
             let until = Some(Instant::now() + self.silent_max);
             let whole = Pause { until, at_bytes: WITHOUT_PLACE_BYTES_MAX };
@@ -330,12 +363,13 @@ impl Helper {
                 self.finish_response(rest);
                 let response = PassedResponse { size: Some(size), ..response };
                 let file = (size > 0).then_some(read);
-                return Ok(Ready { response, file, rest: None, _reservation: reservation });
+                return Ok(Ready { _reservation: reservation, ..Ready::complete(response, file) });
             }
             Ok(Arrived::Partly) => {
                 let said = format!(
-                    "{}: {GROWING_MAX} responses without a Content-Length are open already, such as event streams",
-                    rest.path
+                    "{}: {} responses without a Content-Length are open already, such as event streams",
+                    rest.path,
+                    growing::AT_ONCE_MAX
                 );
                 (Trouble::Full, said)
             }
@@ -452,37 +486,7 @@ impl Helper {
         }
     }
 
-    /// Takes in a response whose length is not known, and announces how far it has grown.
-    async fn receive_growing(&self, mut rest: Rest) {
-        let object = rest.number;
-        let announce = |bytes, is_whole| self.tell(EdgeTold::Grown { object, bytes, is_whole });
-        loop {
-            announce(rest.done, false);
-            let more = Pause { until: None, at_bytes: rest.done + 1 };
-            let mut arrived = self.receive_body(&mut rest, Some(more), |_| {}).await;
-            if matches!(arrived, Ok(Arrived::Partly)) {
-                let until = Some(Instant::now() + ANNOUNCED_AFTER);
-                let together = Pause { until, at_bytes: rest.done + ANNOUNCED_BYTES };
-                arrived = self.receive_body(&mut rest, Some(together), |_| {}).await;
-            }
-            let (why, said) = match arrived {
-                Ok(Arrived::Partly) => continue,
-                Ok(Arrived::Whole) => {
-                    announce(rest.done, true);
-                    return self.finish_response(rest);
-                }
-                Ok(Arrived::Enough) => return self.forget_response(object),
-                Err(refused) => refused,
-            };
-            self.forget_response(object);
-            announce(rest.done, false);
-            let said = super::shortened(&said);
-            self.tell(EdgeTold::Failed { object, first: 0, end: 1, why, said });
-            return;
-        }
-    }
-
-    fn finish_response(&self, mut rest: Rest) {
+    pub(super) fn finish_response(&self, mut rest: Rest) {
         // Others may have its place at the origin: flushing a long body to the disk takes a while.
         drop((rest.slot.take(), rest.growing.take()));
         if let Some(ToStore { response, request, asked, _arriving }) = rest.stored {
@@ -490,9 +494,12 @@ impl Helper {
         }
     }
 
-    /// The viewer of a response has left. Returns whether it is worth receiving all the same: it has an end, will be stored, and no other one at its
-    /// path arrives without a viewer.
+    /// The viewers of a response have left. Returns whether it is worth receiving all the same: it has an end, will be stored, and no other one at
+    /// its path arrives without a viewer; or another viewer has joined it.
     fn goes_on_alone(&self, rest: &mut Rest) -> bool {
+        if let Some(growing) = &rest.shared {
+            return !self.growing_responses.end_if_deserted(growing);
+        }
         if rest.stored.is_none() || rest.growing.is_some() {
             return false;
         }
@@ -502,7 +509,7 @@ impl Helper {
     }
 
     /// Writes a body as it arrives, up to a `pause` if there is one, and calls `each` with the bytes so far.
-    async fn receive_body(
+    pub(super) async fn receive_body(
         &self,
         rest: &mut Rest,
         pause: Option<Pause>,
@@ -512,10 +519,10 @@ impl Helper {
         let pauses_at = pause.and_then(|pause| pause.until);
         loop {
             let is_growing = rest.growing.is_some();
-            let Rest { path, body, viewer, .. } = &mut *rest;
+            let Rest { path, body, viewer, shared, .. } = &mut *rest;
             let chunk = tokio::select! {
                 biased;
-                () = left(viewer.as_ref()) => match self.goes_on_alone(rest) {
+                () = all_left(viewer.as_ref(), shared.as_deref()) => match self.goes_on_alone(rest) {
                     true => continue,
                     false => return Ok(Arrived::Enough),
                 },
@@ -567,6 +574,14 @@ impl Helper {
         self.space().add(rest.number, bytes.len() as u64);
         rest.done = end;
         Ok(())
+    }
+}
+
+/// Waits until the viewer of a response has left, or all who share it.
+async fn all_left(viewer: Option<&Viewer>, shared: Option<&Growing>) {
+    match shared {
+        Some(growing) => growing.deserted().await,
+        None => left(viewer).await,
     }
 }
 

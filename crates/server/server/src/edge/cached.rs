@@ -73,7 +73,8 @@ impl Live {
             return None;
         }
         let before = growth.bytes.fetch_max(bytes, Release);
-        growth.is_whole.store(is_whole, Release);
+        // A report for another viewer may be older than the end.
+        growth.is_whole.fetch_or(is_whole, Release);
         Some(bytes.saturating_sub(before))
     }
 
@@ -97,6 +98,11 @@ impl Live {
             true => Some(Trouble::Full.number()),
             false => self.arrived.ended(),
         }
+    }
+
+    /// Whether its length was not known when it began to arrive.
+    pub(super) fn is_growing(&self) -> bool {
+        self.growth.is_some()
     }
 
     /// Whether more of it is to arrive.

@@ -270,7 +270,8 @@ impl EdgeLink {
             // The viewer gets the origin's own words, so the operator gets a number.
             count(&self.failures, why.as_str());
         }
-        let live = self.passing.take(ticket, response, file);
+        let known = self.live(response.object);
+        let live = self.passing.take(ticket, response, (file, known));
         if let Some(live) = live {
             // Its blocks are announced like those of an object.
             let mut table = self.table();

@@ -402,6 +402,32 @@ fn a_question_that_the_origin_holds_leaves_its_place_to_the_next_one() {
 }
 
 #[test]
+fn viewers_of_a_response_that_grows_share_it_and_its_end_is_final() {
+    let (link, helper) = link();
+    let object = 1 << 63;
+    let take = |last: u8| {
+        let client = IpAddr::from([192, 0, 2, last]);
+        let asked = (1, Instant::now(), ForwardedRequest::get());
+        let ticket = link.pass("/1.m4s".into(), asked, client).unwrap();
+        let told = EdgeTold::Passed { ticket: ticket.number, response: growing(object) };
+        let file = tempfile::tempfile().unwrap();
+        packets::send(&helper, &told, Some(file.as_fd())).unwrap();
+        let answer = fullbore_tests::eventually("the response", || ticket.answer());
+        answer.ok().unwrap().body.unwrap()
+    };
+    let (first, second) = (take(1), take(2));
+    assert!(Arc::ptr_eq(&first.live, &second.live), "it takes space once");
+    for (bytes, is_whole) in [(9, true), (5, false)] {
+        packets::send(&helper, &EdgeTold::Grown { object, bytes, is_whole }, None).unwrap();
+    }
+    let before = link.failures().len();
+    let (why, said) = (Trouble::Wrong, String::new());
+    packets::send(&helper, &EdgeTold::NotPassed { ticket: 99, why, said }, None).unwrap();
+    until("all of that to be read", || link.failures().len() > before);
+    assert_eq!((second.live.grown(), link.fetched_bytes()), ((9, true), 9));
+}
+
+#[test]
 fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
     let (link, helper) = link();
     let client = IpAddr::from([192, 0, 2, 1]);

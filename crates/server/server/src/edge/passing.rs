@@ -234,16 +234,22 @@ impl Passing {
         self.asked().queue.waiting()
     }
 
-    /// The helper's answer. Returns its file's blocks, or its length, if they are still to be announced.
+    /// The helper's answer. If it grows, and other viewers have it already, it is `known`. Returns its file's blocks, or its length, if they are
+    /// still to be announced.
     pub(super) fn take(
         &self,
         ticket: u64,
         response: PassedResponse,
-        file: Option<OwnedFd>,
+        (file, known): (Option<OwnedFd>, Option<Arc<Live>>),
     ) -> Option<Arc<Live>> {
         let question = |question: &Question| (question.client, question.path.clone());
         let asked = self.asked().questions.get(&ticket).map(question);
-        let body = asked.map(|(client, path)| self.body((client, path, ticket), &response, file));
+        let known = known.filter(|live| response.is_growing() && live.is_growing());
+        let body = asked.map(|(client, path)| match known {
+            // It takes no space or place of its own.
+            Some(live) => Ok(Some((live, None))),
+            None => self.body((client, path, ticket), &response, file),
+        });
         let Some(Ok(body)) = body else {
             // No room for it, unless its viewer has left. Nothing more of it is needed.
             let _ = self.asks.send(EdgeAsk::Left { ticket });
@@ -359,13 +365,13 @@ mod tests {
 
     fn told(passing: &Passing, ticket: u64, size: u64) {
         let file = tempfile::tempfile().unwrap().into();
-        passing.take(ticket, response(Some(size), true), Some(file));
+        passing.take(ticket, response(Some(size), true), (Some(file), None));
     }
 
     /// Reports that a response has begun to arrive.
     fn told_begin(passing: &Passing, ticket: u64, size: Option<u64>) -> Arc<Live> {
         let file = tempfile::tempfile().unwrap().into();
-        passing.take(ticket, response(size, false), Some(file)).unwrap()
+        passing.take(ticket, response(size, false), (Some(file), None)).unwrap()
     }
 
     fn asked() -> (u64, Instant, ForwardedRequest) {

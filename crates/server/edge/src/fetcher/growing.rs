@@ -1,0 +1,244 @@
+//! Responses whose length only their end shows, and which viewers get while they arrive.
+//!
+//! One that is to be stored, such as a segment that is still being made, is for all viewers who may share it: those who come later get what has
+//! arrived, and then the rest, from the one fetch. It goes on for as long as one of them is there, and is stored once it is complete. Any other one,
+//! such as events or pictures of a camera, is for its one viewer.
+
+use super::leaving::Viewer;
+use super::passing::add_collapsed_lines;
+use super::receiving::{Arrived, Pause, Ready, Rest};
+use super::{Helper, shortened};
+use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse};
+use crate::http_cache::{Fields, RequestDirectives, Tags};
+use crate::origin::Refused;
+use crate::store::{Epoch, StoredResponse, Use};
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// The most at the same time, in addition to the requests that have slots: some are events or pictures of a camera, without an end, and must not
+/// block others.
+pub(super) const AT_ONCE_MAX: usize = 64;
+
+/// How long growth waits to be announced together with more of it, and how much it is at most.
+const ANNOUNCED_AFTER: Duration = Duration::from_millis(10);
+const ANNOUNCED_BYTES: u64 = 256 << 10;
+
+/// How far a response has arrived, and how that has ended.
+#[derive(Clone, Default)]
+struct Progress {
+    bytes: u64,
+    end: Option<Result<(), Refused>>,
+}
+
+/// One that viewers share.
+pub(super) struct Growing {
+    /// As it will be stored, but for its length.
+    response: StoredResponse,
+    /// The epoch of its path when the origin was asked.
+    asked: Epoch,
+    /// Each receiver is a [`Share`].
+    progress: watch::Sender<Progress>,
+}
+
+/// A viewer's share of one: it arrives for as long as there is any.
+pub(super) struct Share(watch::Receiver<Progress>);
+
+/// Those that viewers share, by their paths: at most [`AT_ONCE_MAX`].
+#[derive(Default)]
+pub(super) struct GrowingResponses(Mutex<HashMap<String, Vec<Arc<Growing>>>>);
+
+impl Share {
+    /// Why no more of the response arrives, if it has failed.
+    pub(super) fn failure(&self) -> Option<Refused> {
+        self.0.borrow().end.clone()?.err()
+    }
+}
+
+impl Growing {
+    /// Waits until no viewer has a share.
+    pub(super) async fn deserted(&self) {
+        self.progress.closed().await;
+    }
+}
+
+impl GrowingResponses {
+    /// A response to a request that was sent in the epoch `asked` is for all viewers from now on.
+    fn begin(&self, response: StoredResponse, asked: Epoch) -> (Arc<Growing>, Share) {
+        let (progress, share) = watch::channel(Progress::default());
+        let path = response.path.clone();
+        let growing = Arc::new(Growing { response, asked, progress });
+        self.lock().entry(path).or_default().push(Arc::clone(&growing));
+        (growing, Share(share))
+    }
+
+    /// The latest one at `path` that `request` selects, with a share of it.
+    fn find(&self, path: &str, request: &Fields) -> Option<(Arc<Growing>, Share)> {
+        let all = self.lock();
+        let mut latest_first = all.get(path)?.iter().rev();
+        let growing = latest_first.find(|one| one.response.selecting.matches(request))?;
+        Some((Arc::clone(growing), Share(growing.progress.subscribe())))
+    }
+
+    /// Whether there is one at `path`.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.lock().contains_key(path)
+    }
+
+    /// No viewer can join any more, and those who have learn the end.
+    fn end(&self, growing: &Growing, end: Result<(), Refused>) {
+        remove(&mut self.lock(), growing);
+        growing.progress.send_modify(|progress| progress.end = Some(end));
+    }
+
+    /// Ends a response if no viewer has a share of it. Returns whether that is so.
+    pub(super) fn end_if_deserted(&self, growing: &Growing) -> bool {
+        let mut all = self.lock();
+        let is_deserted = growing.progress.receiver_count() == 0;
+        if is_deserted {
+            remove(&mut all, growing);
+        }
+        is_deserted
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Arc<Growing>>>> {
+        self.0.lock().expect("no holder of this lock can panic")
+    }
+}
+
+fn remove(all: &mut HashMap<String, Vec<Arc<Growing>>>, growing: &Growing) {
+    let Some(at_path) = all.get_mut(&growing.response.path) else { return };
+    at_path.retain(|one| one.response.number != growing.response.number);
+    if at_path.is_empty() {
+        all.remove(&growing.response.path);
+    }
+}
+
+impl Helper {
+    /// A response goes to its viewer while it grows. If it is to be stored, others can join.
+    pub(super) fn grow(
+        self: &Arc<Self>,
+        mut rest: Rest,
+        response: PassedResponse,
+        read: File,
+    ) -> Ready {
+        let Some((stored, asked)) = rest.to_store() else {
+            return Ready::arriving(response, read, rest);
+        };
+        let (growing, share) = self.growing_responses.begin(stored.clone(), asked);
+        rest.shared = Some(growing);
+        tokio::spawn(Arc::clone(self).receive_shared(rest));
+        Ready::shared(response, read, share)
+    }
+
+    async fn receive_shared(self: Arc<Self>, rest: Rest) {
+        self.receive_growing(rest).await;
+    }
+
+    /// A share of a growing response for a request that was made at `since`, if there is one that may answer it.
+    pub(super) fn join_growing(
+        &self,
+        path: &str,
+        request: &ForwardedRequest,
+        since: std::time::Instant,
+    ) -> Option<Ready> {
+        if request.method != "GET" {
+            return None;
+        }
+        let (growing, share) = self.growing_responses.find(path, &request.fields)?;
+        let Growing { response: known, asked, .. } = &*growing;
+        let (now, said) = (std::time::Instant::now(), RequestDirectives::of(&request.fields));
+        let is_usable =
+            known.use_for(&said, now) == Use::Now || known.came_after(since, &said, now);
+        let outdated = self.responses().outdated(path, &Tags::of(&known.fields), *asked);
+        if !is_usable || outdated.is_some() {
+            return None;
+        }
+        let file = self.store.open_response(known.number).ok()?;
+        let mut fields = known.fields.clone();
+        add_collapsed_lines(&mut fields, known.status);
+        let response = PassedResponse {
+            object: known.number,
+            status: known.status,
+            fields,
+            size: None,
+            age_ms: Some(known.age(now).as_millis() as u64),
+            is_complete: false,
+            is_hit: true,
+            is_stored: true,
+            failure: None,
+        };
+        Some(Ready::shared(response, file, share))
+    }
+
+    /// Holds the share of a viewer whose response has been reported, until that leaves or has all of it.
+    pub(super) async fn hold_share(self: Arc<Self>, object: u64, viewer: Viewer, share: Share) {
+        let Share(mut progress) = share;
+        let Progress { bytes, end } = progress.borrow().clone();
+        let is_whole = end.is_some();
+        // What has been reported before this viewer's response may have found no viewer.
+        match end {
+            Some(Err(refused)) => self.tell_failed(object, refused),
+            _ => self.tell(EdgeTold::Grown { object, bytes, is_whole }),
+        }
+        tokio::select! {
+            () = viewer.left() => {}
+            _ = progress.wait_for(|progress| progress.end.is_some()) => {}
+        }
+    }
+
+    /// Takes in a response whose length is not known, and announces how far it has grown.
+    pub(super) async fn receive_growing(&self, mut rest: Rest) {
+        let refused = loop {
+            self.announce(&rest);
+            let more = Pause { until: None, at_bytes: rest.done + 1 };
+            let mut arrived = self.receive_body(&mut rest, Some(more), |_| {}).await;
+            if matches!(arrived, Ok(Arrived::Partly)) {
+                let until = Some(Instant::now() + ANNOUNCED_AFTER);
+                let together = Pause { until, at_bytes: rest.done + ANNOUNCED_BYTES };
+                arrived = self.receive_body(&mut rest, Some(together), |_| {}).await;
+            }
+            match arrived {
+                Ok(Arrived::Partly) => {}
+                Ok(Arrived::Whole) => return self.finish_growing(rest),
+                Ok(Arrived::Enough) => return self.forget_response(rest.number),
+                Err(refused) => break refused,
+            }
+        };
+        let object = rest.number;
+        self.forget_response(object);
+        self.announce(&rest);
+        if let Some(growing) = &rest.shared {
+            self.growing_responses.end(growing, Err(refused.clone()));
+        }
+        self.tell_failed(object, refused);
+    }
+
+    fn announce(&self, rest: &Rest) {
+        if let Some(growing) = &rest.shared {
+            growing.progress.send_modify(|progress| progress.bytes = rest.done);
+        }
+        let (object, bytes) = (rest.number, rest.done);
+        self.tell(EdgeTold::Grown { object, bytes, is_whole: false });
+    }
+
+    fn finish_growing(&self, rest: Rest) {
+        let (object, bytes) = (rest.number, rest.done);
+        self.announce(&rest);
+        let growing = rest.shared.clone();
+        // Before viewers can no longer join it: they find it in one place or the other.
+        self.finish_response(rest);
+        if let Some(growing) = growing {
+            self.growing_responses.end(&growing, Ok(()));
+        }
+        self.tell(EdgeTold::Grown { object, bytes, is_whole: true });
+    }
+
+    fn tell_failed(&self, object: u64, (why, said): Refused) {
+        let said = shortened(&said);
+        self.tell(EdgeTold::Failed { object, first: 0, end: 1, why, said });
+    }
+}
