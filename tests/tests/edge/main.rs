@@ -14,6 +14,7 @@ mod inquiring;
 mod invalidation;
 mod leaving;
 mod live;
+mod live_ffmpeg;
 mod lost_helpers;
 mod names;
 mod one_viewer;

@@ -8,6 +8,8 @@ mod growing;
 mod handed;
 mod inquiring;
 mod leaving;
+#[cfg(test)]
+mod live_day;
 mod passed_space;
 mod passing;
 mod purging;

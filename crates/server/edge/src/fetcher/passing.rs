@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 pub(super) const AT_ONCE_MAX: usize = 16;
 
 /// How often a viewer waits for another one's fetch of the same.
-const WAITS_MAX: u32 = 2;
+pub(super) const WAITS_MAX: u32 = 2;
 
 /// How this cache names itself in `Via`, `CDN-Loop` and `Cache-Status`.
 const NAME: &str = "fullbore";
