@@ -10,9 +10,10 @@ use std::process::ExitCode;
 /// Compare caching edges: this program's, nginx with proxy_cache and slice, Varnish, Traffic Server, and plain serve
 ///
 /// All have the same origin and the same clients, and take turns: first with empty caches, then with full ones. The result is work per CPU second,
-/// helper processes included. The bench checks the server's bytes before each warm turn and after each cold one. Three more parts have a
-/// slow origin: they show the time to the first byte of a title that is new to the edge, and count the requests that each edge sends during a stampede
-/// of viewers on one title, and while the origin fails one request in a hundred. Needs two cores, the other servers, and an otherwise idle machine.
+/// helper processes included. The bench checks the server's bytes before each warm turn and after each cold one. Three more parts have a slow
+/// origin: they show the time to the first byte of a title that is new to the edge, and count the requests that each edge sends during a
+/// stampede of viewers on one title, and while the origin fails one request in a hundred. Needs two cores, the other servers, and an otherwise
+/// idle machine.
 #[derive(Args)]
 pub(super) struct EdgeBench {
     /// Parts to run: cold, warm, miss, stampede, flaky
