@@ -55,8 +55,8 @@ impl TitleName {
         Ok(Self::new(text)?.composed())
     }
 
-    /// The name in Unicode's composed form (NFC), in which the server looks up a title first, however a viewer spells it. New titles have it, even if
-    /// their file comes from a Mac, which writes names decomposed (NFD).
+    /// The name in Unicode's composed form (NFC), in which the server looks up a title first, however a viewer spells it. New titles have it, even
+    /// if their file comes from a Mac, which writes names decomposed (NFD).
     #[must_use]
     pub fn composed(&self) -> Self {
         let composed = unicode::composed(self.0.as_bytes());
@@ -65,8 +65,8 @@ impl TitleName {
         name.unwrap_or_else(|| self.clone())
     }
 
-    /// The name that the title has in the folder `folder`: one that is equivalent by Unicode, because the server serves one of these for all. If there are
-    /// several, the one that the server serves.
+    /// The name that the title has in the folder `folder`: one that is equivalent by Unicode, because the server serves one of these for all. If
+    /// there are several, the one that the server serves.
     ///
     /// # Errors
     /// If `folder` cannot be listed.

@@ -111,8 +111,8 @@ struct Ingest<'a> {
     identity: String,
 }
 
-/// Makes the title `title` from the video file `file` in the folder `library`, which is created if its parent exists. If the library has the title under an
-/// equivalent name ([`TitleName::in_folder`]), that one is replaced; a new title gets the composed name.
+/// Makes the title `title` from the video file `file` in the folder `library`, which is created if its parent exists. If the library has the title
+/// under an equivalent name ([`TitleName::in_folder`]), that one is replaced; a new title gets the composed name.
 ///
 /// This takes as long as encoding does. It reports to `progress`, and `stop` ends it. The title becomes visible in `library` only when it
 /// is complete.

@@ -106,8 +106,8 @@ impl Meter {
     }
 }
 
-/// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part. Titles that are made at the same
-/// time, and so not `alone`, have lines on a terminal, too: they would overwrite each other's bar.
+/// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part. Titles that are made at
+/// the same time, and so not `alone`, have lines on a terminal, too: they would overwrite each other's bar.
 pub fn on_terminal(title: &str, alone: bool) -> impl FnMut(Progress) + use<> {
     let mut shown = Shown::new(title, std::io::stderr().is_terminal(), alone);
     move |progress| {

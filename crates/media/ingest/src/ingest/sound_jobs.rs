@@ -7,8 +7,9 @@
 //! has more than two channels, or is AC-3, E-AC-3 or FLAC. If it is AAC or Opus, a third version is surround in E-AC-3: HLS leaves out a second
 //! version in the codec of the basic ones, and Apple's players take everything by HLS. Manifests offer all, and each player takes what it can play.
 //!
-//! A copy keeps the gaps of its source, as recordings have them, and the segment with a gap in it lasts as long as that. HLS has one target duration for
-//! all tracks, so all players would buffer that much. Next to an encoded picture, such a copy becomes E-AC-3 with silence in the gaps (`Job::instead`).
+//! A copy keeps the gaps of its source, as recordings have them, and the segment with a gap in it lasts as long as that. HLS has one target
+//! duration for all tracks, so all players would buffer that much. Next to an encoded picture, such a copy becomes E-AC-3 with silence in the gaps
+//! (`Job::instead`).
 
 use std::ffi::OsString;
 

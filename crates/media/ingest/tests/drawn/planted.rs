@@ -1,4 +1,5 @@
-//! The judge finds planted faults of every kind, in the files that players read or in what was measured. `planted_draws.rs` plants them in drawn films.
+//! The judge finds planted faults of every kind, in the files that players read or in what was measured. `planted_draws.rs` plants them in drawn
+//! films.
 
 use std::fs;
 use std::path::{Path, PathBuf};
