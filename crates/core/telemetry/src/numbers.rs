@@ -136,7 +136,7 @@ numbers! {
     Counter cmcd_reports_lost_total "Requests with CMCD that were not counted, because too many came at once.";
     Counter access_log_lost_total "Access log lines dropped, because the disk under the log was too slow or full.";
     Counter tasks_panicked_total "Sessions ended by a bug in this program.";
-    Counter edge_fetched_bytes_total "Bytes fetched from the origin and kept (caching edge).";
+    Counter edge_fetched_bytes_total "Bytes of bodies fetched from the origin (caching edge).";
     Gauge edge_origin_down "Whether the last request to the origin had no answer, or an error of the origin's: 1 or 0 (caching edge).";
     Gauge edge_waiting "Requests that wait for their turn at the origin (caching edge).";
     Gauge edge_held "Requests that the origin holds until there is an answer, such as the next playlist of a live stream (caching edge).";

@@ -343,7 +343,7 @@ impl Helper {
         let space = self.space();
         let gone = match space.make(bytes, now, is_busy) {
             Some(none) if none.is_empty() => none,
-            // More than needed, because finding the coldest objects takes long.
+            // More than needed, so that the next writes find room at once.
             Some(few) => space.make(bytes + space.bytes_max() / 64, now, is_busy).unwrap_or(few),
             None => {
                 let said = format!(

@@ -70,11 +70,13 @@ fn may_be_stale(said: &Directives) -> bool {
         .any(|name| said.has(name))
 }
 
-/// For how long after its freshness a film with this `Cache-Control` may be served while it is being revalidated (RFC 5861 section 3).
-pub fn while_revalidating(cache_control: &str) -> Duration {
+/// For how long after its freshness a film with this `Cache-Control`, and of this age, may be served while it is being revalidated (RFC 5861
+/// section 3). What arrives stale from another cache has less of that time, or none.
+pub fn while_revalidating(cache_control: &str, age: Duration) -> Duration {
     let said = Directives::of(&Fields::of(&[("cache-control", cache_control)]), "cache-control");
     let seconds = said.seconds("stale-while-revalidate").filter(|_| may_be_stale(&said));
-    seconds.unwrap_or_default()
+    let was_stale = age.saturating_sub(said.seconds("max-age").unwrap_or(age));
+    seconds.unwrap_or_default().saturating_sub(was_stale)
 }
 
 /// RFC 9111 section 4.2.3.

@@ -61,6 +61,24 @@ fn how_long_a_response_is_fresh() {
 }
 
 #[test]
+fn how_long_a_film_is_served_while_it_is_revalidated() {
+    for (cache_control, age, lasts) in [
+        ("max-age=60, stale-while-revalidate=30", 0, 30),
+        ("max-age=60, stale-while-revalidate=30", 60, 30),
+        ("max-age=60, stale-while-revalidate=30", 80, 10),
+        ("max-age=60, stale-while-revalidate=30", 100, 0),
+        ("stale-while-revalidate=30", 100, 30),
+        ("max-age=60", 0, 0),
+        ("max-age=60, must-revalidate, stale-while-revalidate=30", 0, 0),
+        ("s-maxage=60, stale-while-revalidate=30", 0, 0),
+        ("no-cache, stale-while-revalidate=30", 0, 0),
+    ] {
+        let lasted = while_revalidating(cache_control, seconds(age));
+        assert_eq!(lasted, seconds(lasts), "{cache_control}, {age} s old");
+    }
+}
+
+#[test]
 fn how_long_what_a_live_stream_is_made_of_is_fresh() {
     let changed = ("Last-Modified", "Sun, 06 Nov 1994 08:49:38 GMT");
     let table: &[(&str, u16, Lines, u64)] = &[

@@ -1,9 +1,9 @@
 //! Decides which objects to evict when the cache is full: those whose bytes viewers wanted least, lately.
 //!
 //! An object's heat is the number of reports that it was in use, where older reports count less. Objects are ranked by heat per byte on the
-//! disk, because bytes are what evicting them gains: an hour of film has the rank of a minute of it that was watched as often. Heat counts
+//! disk, because bytes are what evicting them gains: an hour of film has the rank of ten minutes of it that were watched as often. Heat counts
 //! whether the object is cached or not: evicted objects are remembered for a while, so a film that comes back keeps yesterday's popularity.
-//! Objects that were never wanted before are evicted first. Unlike the hot set, the cache admits everything: bytes reach viewers through its
+//! Objects that were never wanted before are evicted first, the oldest first. Unlike the hot set, the cache admits everything: bytes reach viewers through its
 //! disk, so every requested object is fetched.
 //!
 //! All heats fade at the same rate, so time does not change the order of two objects. A tree keeps that order: a report or a write moves one
@@ -20,9 +20,13 @@ use std::time::{Duration, Instant};
 /// (docs/notes/eviction.md).
 const HALF_LIFE: Duration = Duration::from_secs(24 * 3600);
 
-/// The heat of an object that was never used, as a logarithm: less than that of any that was used in the last forty half-lives. The later one is
-/// the hotter of two.
-const UNUSED: f64 = -40.0;
+/// Smaller objects count as this large. Each request for a small file is a use of all of it, but of a film only a second. A thumbnail that was
+/// requested once would outlast films of gigabytes that were watched for hours.
+const RANKED_BYTES_MIN: u64 = 16 << 20;
+
+/// The rank of an object that was never used, as a logarithm: less than that of any that was used in the last fifty half-lives, whatever its size
+/// (at most 2^44 bytes). The later one is the hotter of two.
+const UNUSED: f64 = -100.0;
 
 /// How long an object counts as in use after the server's last report. The server reports every second, and may be late.
 const IN_USE: Duration = Duration::from_secs(3);
@@ -48,6 +52,9 @@ struct Warmth {
     bytes: u64,
     path: u64,
     heat: Heat,
+    /// Whether it was ever used, here or before it was evicted. Without a use its size does not count, or the largest films would go first after a
+    /// restart.
+    was_used: bool,
     used: Option<Instant>,
 }
 
@@ -81,8 +88,9 @@ impl CacheSpace {
     /// Adds a new object, or a new version of one.
     pub fn begin(&mut self, object: u64, path: &str, bytes: u64, now: Instant) {
         let (path, unused) = (hash(path), Heat(self.half_lives(now) + UNUSED));
-        let heat = self.gone.remove(&path).map_or(unused, |heat| heat.max(unused));
-        let new = Warmth { bytes, path, heat, used: None };
+        let former = self.gone.remove(&path);
+        let (heat, was_used) = (former.unwrap_or(unused), former.is_some());
+        let new = Warmth { bytes, path, heat, was_used, used: None };
         let rank = new.rank();
         if let Some(former) = self.objects.insert(object, new) {
             self.order.remove(&(former.rank(), object));
@@ -104,6 +112,7 @@ impl CacheSpace {
         let half_lives = self.half_lives(now);
         self.change(object, |warmth| {
             warmth.heat = warmth.heat.after_use(half_lives);
+            warmth.was_used = true;
             warmth.used = Some(now);
         });
     }
@@ -127,7 +136,9 @@ impl CacheSpace {
         let Some(warmth) = self.objects.remove(&object) else { return };
         self.order.remove(&(warmth.rank(), object));
         self.bytes -= warmth.bytes;
-        self.gone.insert(warmth.path, warmth.heat);
+        if warmth.was_used {
+            self.gone.insert(warmth.path, warmth.heat);
+        }
         if self.gone.len() > GONE_MAX {
             // Finding the coldest takes longer than remembering one, so remove half at once.
             let mut heats: Vec<f64> = self.gone.values().map(|heat| heat.0).collect();
@@ -192,10 +203,6 @@ fn hash(path: &str) -> u64 {
 }
 
 impl Heat {
-    fn max(self, other: Self) -> Self {
-        Self(self.0.max(other.0))
-    }
-
     fn after_use(self, half_lives: f64) -> Self {
         let left = (self.0 - half_lives).exp2();
         Self(half_lives + (left + 1.0).log2())
@@ -204,7 +211,10 @@ impl Heat {
 
 impl Warmth {
     fn rank(&self) -> Rank {
-        Rank(self.heat.0 - (self.bytes.max(1) as f64).log2())
+        match self.was_used {
+            true => Rank(self.heat.0 - (self.bytes.max(RANKED_BYTES_MIN) as f64).log2()),
+            false => Rank(self.heat.0),
+        }
     }
 
     fn is_used(&self, now: Instant) -> bool {
@@ -300,26 +310,48 @@ mod tests {
     fn a_long_film_needs_more_uses_than_a_short_one_to_stay() {
         let start = Instant::now();
         let later = start + Duration::from_secs(10);
-        let mut space = CacheSpace::new(1000);
-        space.begin(1, "long", 8, start);
-        space.begin(2, "short", 8, start);
+        let mut space = CacheSpace::new(1000 * RANKED_BYTES_MIN);
+        space.begin(1, "long", 8 * RANKED_BYTES_MIN, start);
+        space.begin(2, "short", 8 * RANKED_BYTES_MIN, start);
         (0..5).for_each(|_| space.use_of(1, start));
         (0..3).for_each(|_| space.use_of(2, start));
         assert_eq!(space.coldest(1, later, |_| false), (vec![2], 0), "as long as both are short");
-        space.add(1, 92);
+        space.add(1, 92 * RANKED_BYTES_MIN);
         assert_eq!(space.coldest(1, later, |_| false), (vec![1], 0), "5 in 100, against 3 in 8");
         (0..100).for_each(|_| space.use_of(1, start));
         assert_eq!(space.coldest(1, later, |_| false), (vec![2], 0));
     }
 
     #[test]
-    fn of_objects_that_were_never_used_the_oldest_goes_first() {
-        let start = Instant::now();
-        let mut space = CacheSpace::new(1000);
-        for object in [3, 1, 2] {
-            space.begin(object, &object.to_string(), 10, start + Duration::from_secs(9 - object));
+    fn thumbnails_that_were_requested_once_do_not_displace_a_film_that_was_watched() {
+        let at = |seconds: u64| Instant::now() + Duration::from_secs(seconds);
+        let (film, thumbnail) = (4 << 30, 28 << 10);
+        let mut space = CacheSpace::new(film + 10 * thumbnail);
+        space.begin(0, "film", film, at(0));
+        (0..1800).for_each(|second| space.use_of(0, at(second)));
+        for object in 1..1000 {
+            let now = at(3600 + object);
+            let gone = space.make(thumbnail, now, |_| false).expect("there is room");
+            assert!(!gone.contains(&0), "thumbnail {object} displaces the film");
+            gone.into_iter().for_each(|object| space.remove(object, now));
+            space.begin(object, &object.to_string(), thumbnail, now);
+            space.use_of(object, now);
         }
-        assert_eq!(space.coldest(30, start, |_| false).0, [3, 2, 1]);
+    }
+
+    #[test]
+    fn of_objects_that_were_never_used_the_oldest_goes_first_whatever_its_size() {
+        let start = Instant::now();
+        let mut space = CacheSpace::new(1 << 40);
+        for (object, bytes) in [(3, 10), (1, 1 << 39), (2, 1000)] {
+            let path = object.to_string();
+            space.begin(object, &path, bytes, start + Duration::from_secs(9 - object));
+        }
+        space.begin(4, "4", 1 << 38, start);
+        space.use_of(4, start);
+        let later = start + 50 * HALF_LIFE;
+        space.begin(5, "5", 1, later);
+        assert_eq!(space.coldest(u64::MAX, later, |_| false).0, [3, 2, 1, 5, 4]);
     }
 
     /// What an object in [`drawn_changes_keep_the_order`] has: bytes, heat, and the second of the last use.
@@ -339,7 +371,7 @@ mod tests {
         for step in 0..20_000 {
             second += random.u64(..3600);
             let now = start + Duration::from_secs(second);
-            let (object, bytes) = (random.u64(..50), random.u64(1..1000));
+            let (object, bytes) = (random.u64(..50), random.u64(1..1000) * RANKED_BYTES_MIN);
             match random.u32(..4) {
                 0 if !simple.contains_key(&object) => {
                     // Under a new path, so that it has no former heat.

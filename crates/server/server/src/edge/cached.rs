@@ -179,7 +179,8 @@ impl Cached {
         let times_outdated = live.times_outdated.load(Relaxed);
         let times_invalid = live.times_invalid.load(Relaxed);
         let cache_control = described.cache_control.as_deref().unwrap_or_default();
-        let while_revalidating = http_cache::while_revalidating(cache_control);
+        let age = Duration::from_millis(described.age_ms);
+        let while_revalidating = http_cache::while_revalidating(cache_control, age);
         let at = Instant::now();
         Self { live, described, at, while_revalidating, times_outdated, times_invalid }
     }

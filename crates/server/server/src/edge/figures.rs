@@ -7,7 +7,7 @@ impl EdgeLink {
     /// Writes all of them into one worker's counters.
     pub(crate) fn publish(&self, numbers: &Numbers) {
         numbers.edge_fetched_bytes_total.set(self.fetched_bytes());
-        numbers.edge_origin_down.set(self.origin_is_down().into());
+        numbers.edge_origin_down.set(self.origin_health.is_down().into());
         numbers.edge_waiting.set(self.waiting() as u64);
         numbers.edge_held.set(self.held() as u64);
         for (reason, count) in self.failures() {

@@ -3,6 +3,7 @@
 use super::cached::{Cached, Live};
 use super::held_places::HeldPlaces;
 use super::inquiring::Inquiring;
+use super::origin_health::OriginHealth;
 use super::passing::{Passing, SharedResponse, Ticket};
 use super::purging::{BegunPurge, PurgeCounts, PurgeFailed, Purging};
 use super::spellings::Spellings;
@@ -23,7 +24,7 @@ use std::io;
 use std::net::IpAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -50,7 +51,7 @@ pub(crate) struct EdgeLink {
     woken: Mutex<Vec<Option<Woken>>>,
     objects_max: usize,
     fetched_bytes: AtomicU64,
-    origin_is_down: AtomicBool,
+    pub(super) origin_health: OriginHealth,
     failures: Mutex<Counts>,
     retries: Mutex<Counts>,
     dropped: Mutex<Counts>,
@@ -86,7 +87,7 @@ impl EdgeLink {
             woken: Mutex::new(woken.into_iter().map(Some).collect()),
             objects_max,
             fetched_bytes: AtomicU64::new(0),
-            origin_is_down: AtomicBool::new(false),
+            origin_health: OriginHealth::default(),
             failures: Mutex::default(),
             retries: Mutex::default(),
             dropped: Mutex::default(),
@@ -166,7 +167,7 @@ impl EdgeLink {
             EdgeTold::There { object, first, end, fetched_bytes } => {
                 self.fetched_bytes.fetch_add(fetched_bytes, Relaxed);
                 if fetched_bytes > 0 {
-                    self.note_origin(None);
+                    self.origin_health.note(None);
                 }
                 if let Some(live) = self.live(object) {
                     live.arrived.note(first..end);
@@ -179,7 +180,8 @@ impl EdgeLink {
                 self.count_failure(why, &said);
             }
             EdgeTold::NoObject { path, for_ms, shared } => {
-                self.note_origin(None);
+                self.origin_health.note(None);
+                shared.iter().for_each(|response| self.note_fetched(response));
                 let shared = shared.and_then(|response| SharedResponse::new(*response, file));
                 self.table().no_object(&path, Duration::from_millis(for_ms), shared);
             }
@@ -264,7 +266,8 @@ impl EdgeLink {
 
     fn take_passed(&self, ticket: u64, response: PassedResponse, file: Option<OwnedFd>) {
         if !response.is_hit {
-            self.note_origin(response.failure);
+            self.origin_health.note(response.failure);
+            self.note_fetched(&response);
         }
         if let Some(why) = response.failure {
             // The viewer gets the origin's own words, so the operator gets a number.
@@ -280,10 +283,17 @@ impl EdgeLink {
         }
     }
 
+    /// Counts a body that is complete when its response is reported. Others are counted as they arrive.
+    fn note_fetched(&self, response: &PassedResponse) {
+        if response.is_complete {
+            self.fetched_bytes.fetch_add(response.size.unwrap_or_default(), Relaxed);
+        }
+    }
+
     fn take_object(&self, described: Described, file: Option<OwnedFd>) {
         // A film that is fresh after a restart doesn't show it, but the next request that the origin has to answer does.
         if !described.is_stale {
-            self.note_origin(None);
+            self.origin_health.note(None);
         }
         let mut table = self.table();
         let known = table.live.get(&described.object).and_then(Weak::upgrade);
@@ -512,26 +522,8 @@ impl EdgeLink {
         self.dropped.lock().expect("no holder of this lock can panic").clone()
     }
 
-    /// Whether the last request to the origin had no answer, or an error of the origin's.
-    pub(super) fn origin_is_down(&self) -> bool {
-        self.origin_is_down.load(Relaxed)
-    }
-
-    /// A request to the origin has ended. Failures of the cache say nothing of the origin.
-    fn note_origin(&self, failure: Option<Trouble>) {
-        match failure {
-            Some(Trouble::Unreachable | Trouble::TimedOut) => {
-                self.origin_is_down.store(true, Relaxed);
-            }
-            None | Some(Trouble::NotFound | Trouble::Redirected | Trouble::Uncacheable) => {
-                self.origin_is_down.store(false, Relaxed);
-            }
-            Some(_) => {}
-        }
-    }
-
     fn count_failure(&self, why: Trouble, said: &str) {
-        self.note_origin(Some(why));
+        self.origin_health.note(Some(why));
         count(&self.failures, why.as_str());
         if why != Trouble::NotFound {
             self.complain(said);

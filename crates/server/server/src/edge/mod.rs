@@ -18,6 +18,7 @@ mod inquiring;
 mod key;
 mod link;
 mod local;
+mod origin_health;
 mod passing;
 mod purging;
 mod response_space;
