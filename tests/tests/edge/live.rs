@@ -204,6 +204,32 @@ fn a_segment_that_is_being_made_is_fetched_once_and_reaches_all_viewers_as_it_is
     assert_eq!(packager.count("/segment0.m4s"), 1);
 }
 
+/// They may have another viewer's name in them, and few origins say `private`.
+#[test]
+fn events_and_pictures_come_to_each_viewer_by_a_request_of_its_own() {
+    const TYPES: [&str; 2] = ["Text/Event-Stream; charset=utf-8", "multipart/x-mixed-replace"];
+    let (packager, cache) = (Packager::start(), tempdir().unwrap());
+    let server = live_edge(&packager, cache.path());
+    for (number, media_type) in TYPES.into_iter().enumerate() {
+        for (query, said) in ["", "Cache-Control: no-cache\r\n", LASTING].into_iter().enumerate() {
+            packager.say(&format!("Content-Type: {media_type}\r\n{said}"));
+            let path = format!("/segment{number}.m4s?{query}");
+            if query == 0 {
+                packager.make(1);
+            }
+            let mut viewers = crowd(&server, 2, &path, "");
+            viewers.push(Plain::connect(server.address));
+            assert_eq!(viewers[0].head().0, 200);
+            assert_eq!(viewers[1].head().0, 200);
+            // A later one.
+            viewers[2].ask(&path);
+            assert_eq!(viewers[2].head().0, 200);
+            assert_eq!(packager.count(&path), 3, "{media_type} {said}");
+        }
+        packager.make(PARTS - 1);
+    }
+}
+
 #[test]
 fn a_segment_whose_viewers_have_all_left_is_not_fetched_any_more() {
     let (packager, cache) = (Packager::start(), tempdir().unwrap());

@@ -1,15 +1,15 @@
 //! Responses whose length only their end shows, and which viewers get while they arrive.
 //!
-//! One that is to be stored, such as a segment that is still being made, is for all viewers who may share it: those who come later get what has
-//! arrived, and then the rest, from the one fetch. It goes on for as long as one of them is there, and is stored once it is complete. Any other one,
-//! such as events or pictures of a camera, is for its one viewer.
+//! A part of a stream, such as a segment that is still being made, is for all viewers who may share it, and so is what has a lifetime: those who come
+//! later get what has arrived, and then the rest, from the one fetch. It goes on for as long as one of them is there, and is stored once it is
+//! complete. Any other one, such as a page, events or pictures of a camera, is for its one viewer: many that are about that viewer don't say so.
 
 use super::leaving::Viewer;
 use super::passing::add_collapsed_lines;
 use super::receiving::{Arrived, Pause, Ready, Rest};
 use super::{Helper, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse};
-use crate::http_cache::{Fields, RequestDirectives, Tags};
+use crate::http_cache::{Fields, RequestDirectives, ResponseKind, Tags};
 use crate::origin::Refused;
 use crate::store::{Epoch, StoredResponse, Use};
 use std::collections::HashMap;
@@ -117,15 +117,21 @@ fn remove(all: &mut HashMap<String, Vec<Arc<Growing>>>, growing: &Growing) {
     }
 }
 
+/// Whether viewers share a response while it arrives, if it may be stored.
+fn is_for_all(response: &StoredResponse) -> bool {
+    let kind = ResponseKind::of(&response.path, response.fields.first("content-type"));
+    kind != ResponseKind::Other || !response.lifetime.fresh.is_zero()
+}
+
 impl Helper {
-    /// A response goes to its viewer while it grows. If it is to be stored, others can join.
+    /// A response goes to its viewer while it grows. Others can join if it is for all.
     pub(super) fn grow(
         self: &Arc<Self>,
         mut rest: Rest,
         response: PassedResponse,
         read: File,
     ) -> Ready {
-        let Some((stored, asked)) = rest.to_store() else {
+        let Some((stored, asked)) = rest.to_store().filter(|(stored, _)| is_for_all(stored)) else {
             return Ready::arriving(response, read, rest);
         };
         let (growing, share) = self.growing_responses.begin(stored.clone(), asked);
@@ -179,9 +185,9 @@ impl Helper {
         let Share(mut progress) = share;
         let Progress { bytes, end } = progress.borrow().clone();
         let is_whole = end.is_some();
-        // What has been reported before this viewer's response may have found no viewer.
+        // What has been reported before this viewer's response may have found no viewer. A failure counts once.
         match end {
-            Some(Err(refused)) => self.tell_failed(object, refused),
+            Some(Err((why, _))) => self.tell(EdgeTold::Ended { object, why }),
             _ => self.tell(EdgeTold::Grown { object, bytes, is_whole }),
         }
         tokio::select! {
@@ -229,16 +235,43 @@ impl Helper {
         let (object, bytes) = (rest.number, rest.done);
         self.announce(&rest);
         let growing = rest.shared.clone();
-        // Before viewers can no longer join it: they find it in one place or the other.
-        self.finish_response(rest);
-        if let Some(growing) = growing {
-            self.growing_responses.end(&growing, Ok(()));
-        }
-        self.tell(EdgeTold::Grown { object, bytes, is_whole: true });
+        // Viewers who can no longer join it find it where it is stored. None waits for the disk.
+        self.finish_response(rest, || {
+            if let Some(growing) = growing {
+                self.growing_responses.end(&growing, Ok(()));
+            }
+            self.tell(EdgeTold::Grown { object, bytes, is_whole: true });
+        });
     }
 
     fn tell_failed(&self, object: u64, (why, said): Refused) {
         let said = shortened(&said);
         self.tell(EdgeTold::Failed { object, first: 0, end: 1, why, said });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetcher::passing::Now;
+    use crate::fetcher::receiving::stored;
+
+    #[test]
+    fn only_what_is_of_a_stream_or_has_a_lifetime_is_shared_while_it_arrives() {
+        for (path, fields, expected) in [
+            ("/1.m4s", &[][..], true),
+            ("/1.m4s", &[("Cache-Control", "no-cache")], true),
+            ("/live", &[("Content-Type", "video/mp2t")], true),
+            ("/live.m3u8", &[], true),
+            ("/page", &[], false),
+            ("/page", &[("Cache-Control", "no-cache")], false),
+            ("/page", &[("Cache-Control", "max-age=0"), ("Content-Type", "text/html")], false),
+            ("/page", &[("Cache-Control", "max-age=5")], true),
+            ("/page", &[("Cache-Control", "max-age=5"), ("Age", "5")], false),
+        ] {
+            let (fields, request) = (Fields::of(fields), Fields::default());
+            let response = stored((path, 1), (200, &fields), &request, Now::read());
+            assert_eq!(is_for_all(&response), expected, "{path} {fields:?}");
+        }
     }
 }

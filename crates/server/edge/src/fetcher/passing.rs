@@ -503,10 +503,17 @@ impl Helper {
         self.tell(EdgeTold::Invalid { path: path.to_owned(), object });
     }
 
-    /// Stores a response to a request that was sent in the epoch `asked`, in place of what it replaces.
-    pub(super) fn keep(&self, response: StoredResponse, request: &Fields, asked: Epoch) {
+    /// Stores a response to a request that was sent in the epoch `asked`, in place of what it replaces. Calls `found` once viewers find it, before it
+    /// is flushed to the disk.
+    pub(super) fn keep(
+        &self,
+        response: StoredResponse,
+        (request, asked): (&Fields, Epoch),
+        found: impl FnOnce(),
+    ) {
         let number = response.number;
         let displaced = self.responses().put(response, request, asked);
+        found();
         // First the new one: if the helper dies in between, the next one finds both, and keeps the later one.
         self.save_response(number);
         displaced.into_iter().for_each(|number| self.forget_response(number));

@@ -284,7 +284,7 @@ impl Helper {
         };
         if length == Some(0) {
             if let Some(to_store) = stored {
-                self.keep(to_store.response, &to_store.request, to_store.asked);
+                self.keep(to_store.response, (&to_store.request, to_store.asked), || {});
             }
             return Ok(Ready::complete(response, None));
         }
@@ -360,7 +360,7 @@ impl Helper {
         let refused = match arrived {
             Ok(Arrived::Whole) if length.is_none_or(|length| length == size) => {
                 let reservation = rest.reservation.take();
-                self.finish_response(rest);
+                self.finish_response(rest, || {});
                 let response = PassedResponse { size: Some(size), ..response };
                 let file = (size > 0).then_some(read);
                 return Ok(Ready { _reservation: reservation, ..Ready::complete(response, file) });
@@ -473,7 +473,7 @@ impl Helper {
             }
         };
         match self.receive_body(&mut rest, None, announce).await {
-            Ok(Arrived::Whole) if rest.done == size => self.finish_response(rest),
+            Ok(Arrived::Whole) if rest.done == size => self.finish_response(rest, || {}),
             Ok(Arrived::Enough) => self.forget_response(number),
             outcome => {
                 self.forget_response(number);
@@ -486,12 +486,14 @@ impl Helper {
         }
     }
 
-    pub(super) fn finish_response(&self, mut rest: Rest) {
+    /// All of a response has arrived. Calls `found` once viewers find it if it is stored, before it is flushed to the disk.
+    pub(super) fn finish_response(&self, mut rest: Rest, found: impl FnOnce()) {
         // Others may have its place at the origin: flushing a long body to the disk takes a while.
         drop((rest.slot.take(), rest.growing.take()));
-        if let Some(ToStore { response, request, asked, _arriving }) = rest.stored {
-            self.keep(StoredResponse { size: rest.done, ..response }, &request, asked);
-        }
+        let Some(ToStore { response, request, asked, _arriving }) = rest.stored else {
+            return found();
+        };
+        self.keep(StoredResponse { size: rest.done, ..response }, (&request, asked), found);
     }
 
     /// The viewers of a response have left. Returns whether it is worth receiving all the same: it has an end, will be stored, and no other one at

@@ -30,6 +30,10 @@ const OF_CACHES: &[&str] = &[
     "vary",
 ];
 
+/// Media types of streams for one viewer: events (HTML, server-sent events), and the pictures of a camera. They last for as long as that viewer stays,
+/// and a later one would get what is over. Few of them say `no-store`. In lower case.
+const STREAM_TYPES: [&str; 2] = ["text/event-stream", "multipart/x-mixed-replace"];
+
 /// Whether a field of a response is for the viewer who made the request: a cookie, or the end of an authentication (RFC 7615). No client has read
 /// `Set-Cookie2` since RFC 6265, so that is a field like any other.
 pub fn is_for_one_viewer(name: &str) -> bool {
@@ -84,6 +88,9 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
     if response.elements("vary").any(|name| name == "*") {
         return Err("Vary: *");
     }
+    if is_stream(response) {
+        return Err("it is a stream of events or pictures");
+    }
     let is_explicit = ["public", "must-revalidate", "s-maxage"].iter().any(|one| said.has(one));
     if request.has("authorization") && !is_explicit {
         return Err("the request had Authorization");
@@ -106,6 +113,12 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
         return Err("it sets a cookie");
     }
     Ok(())
+}
+
+fn is_stream(response: &Fields) -> bool {
+    let media_type = response.first("content-type").unwrap_or_default().split(';').next();
+    let media_type = media_type.unwrap_or_default().trim();
+    STREAM_TYPES.iter().any(|one| media_type.eq_ignore_ascii_case(one))
 }
 
 /// The fields to store. Those that `no-cache="..."` or `private="..."` name are left out: each use would need a revalidation. So are those of one

@@ -149,6 +149,8 @@ fn what_may_be_stored() {
         ("3.5", with_cookie, 200, &[("Cache-Control", "max-age=5")], false),
         ("3.5", with_cookie, 200, &[("Cache-Control", "public")], true),
         ("4.1", &[], 200, &[("Vary", "a, *")], false),
+        ("stream", &[], 200, &[("Content-Type", "Text/Event-Stream; charset=utf-8")], false),
+        ("stream", &[], 200, &[("Content-Type", "multipart/x-mixed-replace;boundary=a")], false),
         ("7.3", &[], 200, &[("Set-Cookie", "a=b")], false),
         ("7.3", &[], 200, &[("Set-Cookie", "a=b"), ("Cache-Control", "max-age=5")], false),
         ("7.3", &[], 200, &[("Set-Cookie", "a=b"), ("Cache-Control", "public")], true),
