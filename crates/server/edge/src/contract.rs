@@ -285,6 +285,8 @@ pub enum EdgeTold {
         /// The response, if all who wait for this answer may have it, apart from the viewer who asked. The packet carries the descriptor of its file,
         /// unless it is empty.
         shared: Option<Box<PassedResponse>>,
+        /// How long ago the origin sent it, in milliseconds: viewers who have made their requests since then do not get it. Zero if it is fresh.
+        except_ms: u64,
     },
     /// Everything known of a path is invalid, because the origin has carried out a request that may have changed it.
     Invalid {

@@ -1,7 +1,7 @@
 //! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
 use super::passing::{is_loop, with_own_fields};
-use super::receiving::{Incoming, Ready};
+use super::receiving::Incoming;
 use super::slots::{RequestPurpose, Slot};
 use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{
@@ -45,8 +45,14 @@ struct Answer {
     slot: Option<Slot>,
 }
 
-/// A response for all who wait, and its file unless it is empty.
-type Shared = (Box<PassedResponse>, Option<OwnedFd>);
+/// A response for all who wait.
+struct Shared {
+    response: Box<PassedResponse>,
+    /// Its file, unless it is empty.
+    file: Option<OwnedFd>,
+    /// When the origin sent it, if it is not fresh: it is not for those who came later.
+    came: Option<Instant>,
+}
 
 /// The origin's answer for a path.
 enum Looked<T> {
@@ -153,9 +159,13 @@ impl Helper {
                 let is_object = self.known().by_path.has(path);
                 let for_ms = if is_object { 0 } else { lasts.as_millis() as u64 };
                 let shared = shared.filter(|_| for_ms > 0 && outdated.is_none());
-                let (shared, file) = shared.unzip();
+                let came = shared.as_ref().and_then(|shared| shared.came);
+                // Rounded up.
+                let except_ms = came.map_or(0, |came| came.elapsed().as_millis() as u64 + 1);
+                let (shared, file) = shared.map(|one| (one.response, one.file)).unzip();
                 let path = path.to_owned();
-                self.tell_with(EdgeTold::NoObject { path, for_ms, shared }, file.flatten());
+                let told = EdgeTold::NoObject { path, for_ms, shared, except_ms };
+                self.tell_with(told, file.flatten());
             }
             Err((why, said)) => {
                 self.reasons.note(path, &said, Instant::now());
@@ -324,7 +334,9 @@ impl Helper {
         if stored.size > BLOCK_BYTES || !stored.selecting.is_empty() {
             return None;
         }
-        self.hit(&stored).map(Ready::into_complete)
+        let is_fresh = !stored.fresh_left(Instant::now()).is_zero();
+        let (response, file) = self.hit(&stored)?.into_complete();
+        Some(Shared { response, file, came: (!is_fresh).then_some(stored.at) })
     }
 
     fn retag(&self, object: &Stored, former: Option<Tags>) {

@@ -204,7 +204,8 @@ impl Helper {
         if refused.0 == Trouble::Uncacheable {
             // Each viewer has to request it: another object there would end in the same way.
             let for_ms = refused_for(Trouble::Uncacheable).as_millis() as u64;
-            self.tell(EdgeTold::NoObject { path: object.path.clone(), for_ms, shared: None });
+            let path = object.path.clone();
+            self.tell(EdgeTold::NoObject { path, for_ms, shared: None, except_ms: 0 });
         }
         is_over
     }

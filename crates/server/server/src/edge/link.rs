@@ -179,10 +179,12 @@ impl EdgeLink {
                 }
                 self.count_failure(why, &said);
             }
-            EdgeTold::NoObject { path, for_ms, shared } => {
+            EdgeTold::NoObject { path, for_ms, shared, except_ms } => {
                 self.origin_health.note(None);
                 shared.iter().for_each(|response| self.note_fetched(response));
-                let shared = shared.and_then(|response| SharedResponse::new(*response, file));
+                let except = Duration::from_millis(except_ms);
+                let shared =
+                    shared.and_then(|response| SharedResponse::new(*response, file, except));
                 self.table().no_object(&path, Duration::from_millis(for_ms), shared);
             }
             EdgeTold::Invalid { path, object } => self.table().invalidate(&path, object),

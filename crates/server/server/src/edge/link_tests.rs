@@ -267,7 +267,10 @@ fn what_may_be_about_one_viewers_request_answers_only_that_viewer() {
         }
     };
     let (first, second) = (ask(1), ask(2));
-    let refused = |for_ms| EdgeTold::NoObject { path: "/film".into(), for_ms, shared: None };
+    let refused = |for_ms| {
+        let path = "/film".into();
+        EdgeTold::NoObject { path, for_ms, shared: None, except_ms: 0 }
+    };
     packets::send(&helper, &refused(0), None).unwrap();
     until("the answer", || first.reply().is_some());
     assert!(matches!(second.reply(), Some(Reply::ForAsker)));
@@ -325,7 +328,7 @@ fn a_response_for_all_who_wait_reaches_each_of_them_and_is_bounded() {
     let tell = |path: &str, size: u64| {
         let response = PassedResponse { size: Some(size), is_complete: true, ..*growing(1 << 63) };
         let shared = Some(Box::new(response));
-        let told = EdgeTold::NoObject { path: path.into(), for_ms: 1000, shared };
+        let told = EdgeTold::NoObject { path: path.into(), for_ms: 1000, shared, except_ms: 0 };
         let file = tempfile::tempfile().unwrap();
         packets::send(&helper, &told, Some(file.as_fd())).unwrap();
     };
@@ -453,5 +456,9 @@ fn a_response_without_a_length_is_known_as_far_as_it_has_grown() {
     assert_eq!(link.fetched_bytes(), 7);
     send(EdgeTold::Grown { object, bytes: (1 << 28) + 1, is_whole: false });
     until("it to be too long", || live.cut_off() == Some(Trouble::Full.number()));
+    send(EdgeTold::Grown { object, bytes: (1 << 28) + 2, is_whole: true });
+    send(EdgeTold::NotPassed { ticket: 99, why: Trouble::Wrong, said: String::new() });
+    until("all of that to be read", || link.failures().contains_key(Trouble::Wrong.as_str()));
     assert_eq!(live.grown(), (7, false));
+    assert_eq!(link.failures()[Trouble::Full.as_str()], 1, "it counts once");
 }

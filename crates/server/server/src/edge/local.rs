@@ -207,7 +207,7 @@ impl LocalEdge {
                 Some(Reply::Is(answer)) => return answer.clone().map(Waited::Object),
                 Some(Reply::Response(shared)) => {
                     let is_own = waiting.is_by(wanted.asker);
-                    if is_own || wants_other(&(wanted.request)()) {
+                    if is_own || !shared.is_for(since) || wants_other(&(wanted.request)()) {
                         return Err(Trouble::Uncacheable.into());
                     }
                     return Ok(Waited::Response(Arc::clone(shared)));

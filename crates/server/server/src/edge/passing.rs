@@ -18,7 +18,7 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The helper fetches 16 such answers at a time. One client leaves a quarter of the places to others.
 const TURNS: QueueLimits = QueueLimits {
@@ -35,6 +35,8 @@ pub(super) struct Passing {
     /// Space on the cache's disk for responses that are not stored.
     space: Arc<ResponseSpace>,
     stored: StoredSpace,
+    /// The same for those that will be stored, and grow for all viewers. One client's share must not end what others see.
+    growing: Arc<ResponseSpace>,
     arriving: Arriving,
     asks: Sender<EdgeAsk>,
 }
@@ -82,25 +84,39 @@ pub(crate) struct ForOne {
     pub(super) body: Option<Receiving>,
 }
 
-/// A short, stored response that all viewers who wait for it get. It takes no space of its own, as in [`StoredSpace`].
+/// A short, stored response that all viewers get who wait for it, and have done so for long enough. It takes no space of its own, as in
+/// [`StoredSpace`].
 pub(crate) struct SharedResponse {
     /// The response.
     pub(crate) response: PassedResponse,
     /// Its body, unless it is empty.
     pub(super) live: Option<Arc<Live>>,
+    told: Instant,
+    /// The origin sent it so long before that.
+    except: Duration,
 }
 
 impl SharedResponse {
-    /// All of `response` is in the `file`; none if that is missing, because the process is out of descriptors.
-    pub(super) fn new(response: PassedResponse, file: Option<OwnedFd>) -> Option<Self> {
-        let size = response.size.unwrap_or(0);
+    /// All of `response` is in the `file`; none if that is missing, because the process is out of descriptors. It is not for viewers who have come in
+    /// the last `except`.
+    pub(super) fn new(
+        response: PassedResponse,
+        file: Option<OwnedFd>,
+        except: Duration,
+    ) -> Option<Self> {
+        let (size, told) = (response.size.unwrap_or(0), Instant::now());
         if size == 0 {
-            return Some(Self { response, live: None });
+            return Some(Self { response, live: None, told, except });
         }
         let arrived = PresentBlocks::new(size);
         arrived.note(0..u64::MAX);
-        let live = Arc::new(Live::new(response.object, file?, arrived));
-        Some(Self { response, live: Some(live) })
+        let live = Some(Arc::new(Live::new(response.object, file?, arrived)));
+        Some(Self { response, live, told, except })
+    }
+
+    /// Whether a viewer who made its request at `since` may have it.
+    pub(super) fn is_for(&self, since: Instant) -> bool {
+        self.told.saturating_duration_since(since) >= self.except
     }
 }
 
@@ -165,11 +181,11 @@ impl Passing {
     pub(super) fn new(bytes_max: u64, held_places: HeldPlaces, asks: Sender<EdgeAsk>) -> Self {
         let (questions, held, to_hold, last) = Default::default();
         let asked = Asked { questions, queue: FairQueue::new(TURNS), held, to_hold, last };
-        let space = ResponseSpace::new(bytes_max);
+        let [space, growing] = [0, 1].map(|_| ResponseSpace::new(bytes_max));
         // Half of the cache, if that is not small.
         let stored = StoredSpace::new(bytes_max.saturating_mul(4));
         let (asked, arriving) = (Mutex::new(asked), Arriving::default());
-        Self { asked, held_places, space, stored, arriving, asks }
+        Self { asked, held_places, space, stored, growing, arriving, asks }
     }
 
     /// Queues a question of a viewer of `client`, who made its request at `since`. It is sent once [`Self::next`] returns it.
@@ -244,7 +260,8 @@ impl Passing {
     ) -> Option<Arc<Live>> {
         let question = |question: &Question| (question.client, question.path.clone());
         let asked = self.asked().questions.get(&ticket).map(question);
-        let known = known.filter(|live| response.is_growing() && live.is_growing());
+        let is_usable = |live: &Live| live.is_growing() && live.cut_off().is_none();
+        let known = known.filter(|live| response.is_growing() && is_usable(live));
         let body = asked.map(|(client, path)| match known {
             // It takes no space or place of its own.
             Some(live) => Ok(Some((live, None))),
@@ -278,7 +295,10 @@ impl Passing {
             return Ok(None);
         }
         let (live, taken) = if response.is_growing() {
-            let taken = self.space.take(client, 0).ok_or(NoRoom)?;
+            let taken = match response.is_stored {
+                true => self.growing.take_for_all(),
+                false => self.space.take(client, 0).ok_or(NoRoom)?,
+            };
             let growth = Growth::new(path, taken, ticket, self.asks.clone());
             // Out of descriptors if there is no file: the kernel has dropped it.
             (Live::growing(number, file.ok_or(NoRoom)?, growth), None)
@@ -321,7 +341,9 @@ impl Passing {
     fn put(&self, ticket: u64, answer: Result<ForOne, NoAnswer>) {
         let mut asked = self.asked();
         asked.queue.finish(&ticket);
-        asked.held.remove(&ticket);
+        if asked.held.remove(&ticket).is_some() {
+            asked.to_hold.retain(|one| *one != ticket);
+        }
         if let Some(question) = asked.questions.get_mut(&ticket) {
             question.answer = Some(answer);
         }
@@ -399,6 +421,39 @@ mod tests {
         drop(first);
         told(&passing, gone, BYTES_MAX);
         assert_eq!(passing.space.bytes(), 0, "no viewer waits for it");
+    }
+
+    #[test]
+    fn a_response_is_shared_with_those_who_came_before_the_origin_sent_it_or_all_if_it_is_fresh() {
+        let before = Instant::now();
+        let shared = |except_ms| {
+            let except = Duration::from_millis(except_ms);
+            SharedResponse::new(response(Some(0), true), None, except).unwrap()
+        };
+        let stale = shared(5000);
+        let sent = stale.told.checked_sub(stale.except).unwrap();
+        assert!(stale.is_for(sent) && !stale.is_for(sent + Duration::from_millis(1)));
+        assert!(!stale.is_for(before), "it came while the response arrived");
+        assert!(shared(0).is_for(Instant::now()), "a fresh one");
+    }
+
+    #[test]
+    fn one_clients_share_of_the_space_does_not_end_what_grows_for_all() {
+        let (passing, _asked) = passing();
+        let begin = |last, is_stored, known| {
+            let ticket = passing.begin("/1.m4s".into(), asked(), client(last)).unwrap();
+            let file = tempfile::tempfile().unwrap().into();
+            let response = PassedResponse { is_stored, ..response(None, false) };
+            let live = passing.take(ticket.number, response, (Some(file), known)).unwrap();
+            (ticket.answer().unwrap().ok().unwrap(), live)
+        };
+        let (_held, own) = begin(1, false, None);
+        assert_eq!(own.grow(BYTES_MAX / 2, false), Some(BYTES_MAX / 2));
+        let (_other, for_all) = begin(1, true, None);
+        assert_eq!(for_all.grow(BYTES_MAX, false), Some(BYTES_MAX));
+        assert_eq!(for_all.grow(BYTES_MAX + 1, false), None, "in all");
+        let (_later, again) = begin(2, true, Some(Arc::clone(&for_all)));
+        assert!(!Arc::ptr_eq(&for_all, &again), "it has ended");
     }
 
     #[test]

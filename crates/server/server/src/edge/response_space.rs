@@ -23,7 +23,8 @@ struct AllTaken {
 /// One response's space, which is returned when this is dropped.
 pub(crate) struct Taken {
     bytes: u64,
-    client: IpAddr,
+    /// None if it is for all.
+    client: Option<IpAddr>,
     space: Arc<ResponseSpace>,
 }
 
@@ -35,8 +36,14 @@ impl ResponseSpace {
 
     /// Space for a response of `bytes` to a viewer of `client`; none if it has no room.
     pub(super) fn take(self: &Arc<Self>, client: IpAddr, bytes: u64) -> Option<Taken> {
+        let client = Some(client);
         let mut taken = Taken { bytes: 0, client, space: Arc::clone(self) };
         taken.grow(bytes).then_some(taken)
+    }
+
+    /// Space for a response that grows for viewers of all clients: nothing so far.
+    pub(super) fn take_for_all(self: &Arc<Self>) -> Taken {
+        Taken { bytes: 0, client: None, space: Arc::clone(self) }
     }
 
     fn taken(&self) -> MutexGuard<'_, AllTaken> {
@@ -59,7 +66,8 @@ impl Taken {
         let max = self.space.bytes_max;
         let max = if bytes < BLOCK_BYTES { max.saturating_add(max / 8) } else { max };
         let mut all = self.space.taken();
-        let of_client = all.by_client.get(&self.client).copied().unwrap_or(0);
+        let of_client = self.client.and_then(|client| all.by_client.get(&client).copied());
+        let of_client = of_client.unwrap_or(0);
         let fits = all.bytes.saturating_add(more) <= max;
         // Its only response may be as long as the space has room for.
         let has_others = of_client > self.bytes;
@@ -67,7 +75,9 @@ impl Taken {
             return false;
         }
         all.bytes += more;
-        *all.by_client.entry(self.client).or_default() += more;
+        if let Some(client) = self.client {
+            *all.by_client.entry(client).or_default() += more;
+        }
         self.bytes += more;
         true
     }
@@ -77,10 +87,11 @@ impl Drop for Taken {
     fn drop(&mut self) {
         let mut all = self.space.taken();
         all.bytes -= self.bytes;
-        if let Some(of_client) = all.by_client.get_mut(&self.client) {
+        let Some(client) = self.client else { return };
+        if let Some(of_client) = all.by_client.get_mut(&client) {
             *of_client -= self.bytes;
             if *of_client == 0 {
-                all.by_client.remove(&self.client);
+                all.by_client.remove(&client);
             }
         }
     }

@@ -375,7 +375,9 @@ impl Table {
     fn reply(&mut self, path: &str, reply: Reply) {
         let Some(question) = self.questions.remove(path) else { return };
         self.queue(question.is_known).finish(&question.path);
-        self.held.remove(path);
+        if self.held.remove(path).is_some() {
+            self.to_hold.retain(|one| **one != *path);
+        }
         // It has no other reply, because those with one are not here.
         let _ = question.reply.set(reply);
     }
@@ -438,6 +440,17 @@ mod tests {
         let waiting = table.waiting();
         assert!(asked >= waiting && waiting > 0);
         assert!(waiting * 16_000 <= NEW.waiting_bytes_max, "{waiting}");
+    }
+
+    #[test]
+    fn a_held_question_that_is_answered_before_it_is_sent_keeps_no_other_one_waiting() {
+        let client = IpAddr::from([192, 0, 2, 1]);
+        let mut table = Table::new(HeldPlaces::default());
+        for path in ["/live.m3u8?_HLS_msn=1", "/b"] {
+            table.ask(path, &wanted(0), client).unwrap();
+        }
+        table.refuse("/live.m3u8?_HLS_msn=1", Trouble::Full, Duration::from_secs(1));
+        assert!(matches!(table.next(), Some(EdgeAsk::Open { path, .. }) if path == "/b"));
     }
 
     #[test]
