@@ -7,7 +7,7 @@ use crate::origin::escaped;
 use crate::purge::PurgeScope;
 use escape::{percent, unicode};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::Bound;
 
 /// The form that all spellings of `path` share: its names composed (NFC), and escaped as in [`crate::contract`]. The query stays as it is.
@@ -99,16 +99,23 @@ impl<V> ByPath<V> {
             None => Bound::Included(prefix),
         };
         let own = self.values.range::<str, _>((from, Bound::Unbounded)).map(|(path, _)| path);
-        let own = own.take_while(|path| path.starts_with(prefix)).take(count).cloned();
+        let own = own.take_while(|path| path.starts_with(prefix)).take(count);
         let common = common_form(prefix);
         let others = self.others_from(&common).take_while(|(one, _)| one.starts_with(&*common));
         let others = others.map(|(_, path)| path);
-        let others = others.filter(|path| after.is_none_or(|after| path.as_str() > after)).cloned();
-        let mut paths: Vec<String> = own.chain(others).collect();
+        // They are in the order of their common forms. So this looks at all of them, but keeps no more than it returns.
+        let mut first = BinaryHeap::new();
+        for path in others.filter(|path| after.is_none_or(|after| path.as_str() > after)) {
+            first.push(path);
+            if first.len() > count {
+                first.pop();
+            }
+        }
+        let mut paths: Vec<&String> = own.chain(first).collect();
         paths.sort_unstable();
         paths.dedup();
         paths.truncate(count);
-        paths
+        paths.into_iter().cloned().collect()
     }
 
     fn under(&self, prefix: &str) -> Vec<&str> {
@@ -153,6 +160,25 @@ mod tests {
         for path in ["/", "/a", "/a%20b", "/a%3Fb", "/a?b=%2f", "/%zz", COMPOSED, "/%FF%CC"] {
             assert!(matches!(common_form(path), Cow::Borrowed(_)), "{path}");
         }
+    }
+
+    #[test]
+    fn a_page_has_the_first_paths_of_all_spellings() {
+        let mut stored = ByPath::default();
+        let mut paths: Vec<String> =
+            (0..9).flat_map(|n| [format!("/f%C3%A9/{n}"), format!("/fe%CC%81/{n}")]).collect();
+        paths.extend((0..9).map(|n| format!("/f%c3%a9/%3{n}")));
+        paths.iter().for_each(|path| assert_eq!(stored.insert(path.clone(), ()), None));
+        paths.sort_unstable();
+        let (mut pages, mut after) = (Vec::new(), None);
+        loop {
+            let page = stored.page("/f%C3%A9/", after.as_deref(), 4);
+            let Some(last) = page.last() else { break };
+            after = Some(last.clone());
+            pages.extend(page);
+        }
+        assert_eq!(pages, paths);
+        assert!(stored.page("/f%C3%A9/", None, 0).is_empty());
     }
 
     #[test]
