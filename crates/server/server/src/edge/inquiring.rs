@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// How long the helper may take. It looks at its memory, and at few files.
-const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How long the helper may take. It looks at its memory, and at few files. Upgrades and purges wait behind the question.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// The questions under way. They come from one thread, one at a time.
 #[derive(Default)]
