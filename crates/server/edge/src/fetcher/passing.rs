@@ -32,6 +32,9 @@ pub(super) const AT_ONCE_MAX: usize = 16;
 /// How often a viewer waits for another one's fetch of the same.
 pub(super) const WAITS_MAX: u32 = 2;
 
+/// How often a viewer's request looks again because the file of a stored response was gone. Then the origin is asked, whatever is in the folder.
+const LOST_MAX: u32 = 3;
+
 /// How this cache names itself in `Via`, `CDN-Loop` and `Cache-Status`.
 const NAME: &str = "fullbore";
 
@@ -118,22 +121,29 @@ impl Helper {
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
             return self.send_on(path, request, viewer).await;
         }
-        let mut waits = 0;
+        let (mut waits, mut lost) = (0, 0);
         loop {
             if let Some(ready) = self.join_growing(path, request, since) {
                 return Ok(ready);
             }
             let known = match self.look_up(path, &request.fields, since) {
+                Lookup::Hit(_) | Lookup::HitWhileRevalidating(_) if lost == LOST_MAX => None,
                 Lookup::Hit(stored) => match self.hit(&stored) {
                     Some(ready) => return Ok(ready),
-                    None => continue,
+                    None => {
+                        lost += 1;
+                        continue;
+                    }
                 },
                 Lookup::HitWhileRevalidating(stored) => match self.hit(&stored) {
                     Some(ready) => {
                         self.revalidate_later(path, request, stored);
                         return Ok(ready);
                     }
-                    None => continue,
+                    None => {
+                        lost += 1;
+                        continue;
+                    }
                 },
                 Lookup::Stale(stored) => Some(stored),
                 Lookup::Miss => None,
@@ -473,10 +483,14 @@ impl Helper {
             let is_latest = responses.outdated(path, &Tags::default(), asked).is_none();
             let spelled = changed.iter().flat_map(|path| self.spellings(&responses, path));
             changed.extend(spelled.collect::<Vec<_>>());
-            changed.iter().for_each(|path| self.invalidate(&mut responses, path));
+            let invalid: Vec<u64> =
+                changed.iter().flat_map(|path| self.invalidate(&mut responses, path)).collect();
             if is_latest {
                 asked = responses.epoch(path);
             }
+            drop(responses);
+            // Before the viewer has the answer. Removing files may take as long as a busy disk does, and nothing else waits for that.
+            self.forget_heads(&invalid);
         }
         let (is_awaited, viewer, fetch, known) = (true, Some(viewer), None, None);
         let incoming =
@@ -492,15 +506,18 @@ impl Helper {
     }
 
     /// Stored responses at `path` have to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens
-    /// while `responses` is locked, as does every report of an object: so each report comes before this one, or takes it into account.
-    fn invalidate(&self, responses: &mut Responses, path: &str) {
-        self.forget_heads(&responses.invalidate(path));
+    /// while `responses` is locked, as does every report of an object: so each report comes before this one, or takes it into account. Returns the
+    /// numbers of those whose heads are to be removed.
+    #[must_use]
+    fn invalidate(&self, responses: &mut Responses, path: &str) -> Vec<u64> {
+        let invalid = responses.invalidate(path);
         let object = self.known().by_path.get(path).cloned();
         if let Some(object) = &object {
             block_in_place(|| object.expire());
         }
         let object = object.map(|object| object.number);
         self.tell(EdgeTold::Invalid { path: path.to_owned(), object });
+        invalid
     }
 
     /// Stores a response to a request that was sent in the epoch `asked`, in place of what it replaces. Calls `found` once viewers find it, before it
@@ -523,7 +540,7 @@ impl Helper {
     pub(super) fn forget_response(&self, number: u64) {
         self.responses().remove(number);
         self.space().remove(number, std::time::Instant::now());
-        self.store.remove_response(number);
+        block_in_place(|| self.store.remove_response(number));
     }
 }
 

@@ -12,6 +12,9 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::task::block_in_place;
 
+/// How often a head is written again because the response has changed meanwhile. Each change is followed by a save of its own.
+const SAVES_MAX: u32 = 3;
+
 impl Helper {
     /// Finds the responses at `path` that an earlier helper has stored, if that has not been done yet.
     pub(super) fn restore(&self, path: &str) {
@@ -63,28 +66,40 @@ impl Helper {
         dropped.into_iter().for_each(|number| self.forget_response(number));
     }
 
-    /// Lets a restart find a stored response as it is now, if that is worth writing.
+    /// Lets a restart find a stored response as it is now, if that is worth writing. A head that may allow more is gone after this.
     pub(super) fn save_response(&self, number: u64) {
-        let current = self.responses().current(number);
-        if let Some(response) = current.filter(|response| response.is_worth_saving()) {
-            block_in_place(|| self.save(&response));
+        for _ in 0..SAVES_MAX {
+            let Some(response) = self.responses().current(number) else { return };
+            let is_done = match response.is_worth_saving() {
+                true => block_in_place(|| self.save(&response)),
+                false if response.on_disk.is_saved() => true,
+                false => break,
+            };
+            if is_done {
+                return;
+            }
         }
+        self.forget_heads(&[number]);
     }
 
-    fn save(&self, response: &Arc<StoredResponse>) {
+    /// Writes the head of a response in this state. Returns whether that is done: if not, the response has changed meanwhile, or is gone.
+    fn save(&self, response: &Arc<StoredResponse>) -> bool {
         let heads = self.store.heads();
         let written = heads.write(response);
-        // Until it has its name, no purge and no change removes the response.
-        let mut responses = self.responses();
-        let current = responses.current(response.number);
-        if !current.is_some_and(|current| Arc::ptr_eq(&current, response)) {
-            // There is a newer state, which is written by the task that has made it.
-            return;
+        // A purge or a change that comes later waits for this before it removes the head, and before it is reported.
+        let naming = heads.naming(response.number);
+        let is_current = self.responses().is_current(response);
+        if !is_current {
+            return false;
         }
-        match written.and_then(|head| head.keep()) {
-            Ok(saved) => responses.note_saved(response.number, saved),
-            // The disk may be full. The former head may allow more than this one.
-            Err(_) => heads.remove(response.number),
+        match written.and_then(|head| head.keep(&naming)) {
+            Ok(saved) => self.responses().note_saved(response, saved),
+            Err(_) => {
+                // The disk may be full. The former head may allow more than this one.
+                naming.remove();
+                self.responses().forget_saved(response.number);
+                true
+            }
         }
     }
 
@@ -112,8 +127,17 @@ impl Helper {
         self.forget_heads(&outdated);
     }
 
-    /// A restart does not find these responses.
+    /// A restart does not find these responses, unless they have been saved since their heads stopped counting. Don't call this while the list of
+    /// responses is locked.
     pub(super) fn forget_heads(&self, numbers: &[u64]) {
-        block_in_place(|| numbers.iter().for_each(|number| self.store.heads().remove(*number)));
+        block_in_place(|| {
+            for number in numbers {
+                let naming = self.store.heads().naming(*number);
+                let current = self.responses().current(*number);
+                if !current.is_some_and(|current| current.on_disk.is_saved()) {
+                    naming.remove();
+                }
+            }
+        });
     }
 }

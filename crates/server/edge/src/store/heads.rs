@@ -5,8 +5,9 @@
 //! Decision 134 (docs/decisions) says why.
 //!
 //! Invariants:
-//! - A head is written under another name, and gets its own while the list of responses is locked and has that response as it was written. So
-//!   what a purge or a change has removed doesn't come back, also after `kill -9` in the middle of it.
+//! - A head is written under another name, and gets its own while its number is locked ([`Naming`]) and the list has that response as it was
+//!   written. A purge or a change first alters the list, then removes the head or writes another one under the same lock, and only then is
+//!   reported as done. So what it has removed doesn't come back, also after `kill -9` in the middle of it.
 //! - A head goes before its body, and counts only with a body of its length. A body of up to [`HASHED_BYTES_MAX`] must also have the head's
 //!   SHA-256 when it is first used. A longer one is on the disk before its head is written.
 //! - No head is flushed to the disk: a power failure loses the last seconds.
@@ -16,7 +17,7 @@ use super::by_path::common_form;
 use super::record::Hash;
 use super::responses::StoredResponse;
 use super::saved_time::SavedTime;
-use super::{PASSING, RESPONSE, options, remove};
+use super::{PASSING, RESPONSE, open_regular, options, remove};
 use crate::contract::{BLOCK_BYTES, OBJECT_BYTES_MAX, RESPONSES_FROM, check_head, is_path};
 use crate::http_cache::{Fields, Freshness, Selecting, has_tags};
 use aws_lc_rs::digest::{Context, SHA256, digest};
@@ -50,6 +51,9 @@ const LOST_PARTS: u32 = 8;
 
 /// How much later an answer has to be for its other header fields alone to be written.
 const FIELDS_KEPT: Duration = Duration::from_secs(60);
+
+/// Numbers share this many locks. A rename that waits for the disk holds up only the heads that share its lock.
+const NAMING_LOCKS: usize = 16;
 
 /// What can be used for less time is not worth a file.
 const LASTS_MIN: Duration = Duration::from_secs(1);
@@ -264,6 +268,15 @@ pub(crate) struct Heads {
     folder: PathBuf,
     names: Mutex<Names>,
     read: Condvar,
+    naming: [Mutex<()>; NAMING_LOCKS],
+}
+
+/// The lock of a number: while it is held, no other thread names or removes the head of that number. Its holder may wait for the disk, so take it
+/// before you lock the list of responses, never after.
+pub(crate) struct Naming<'a> {
+    heads: &'a Heads,
+    number: u64,
+    _lock: MutexGuard<'a, ()>,
 }
 
 /// What is known of the files in the folder.
@@ -291,8 +304,12 @@ impl Names {
             Some(HEAD) => {
                 let both = stem.split_once('-').and_then(|(number, key)| hex(number).zip(hex(key)));
                 both.is_some_and(|(number, key)| {
-                    self.keys.insert(number, key);
-                    self.unread.entry(key).or_default().push(number);
+                    if *self.keys.entry(number).or_insert(key) == key {
+                        self.unread.entry(key).or_default().push(number);
+                    } else {
+                        // A response has one path, so the store wrote at most one of the two.
+                        let _ = remove(path);
+                    }
                     true
                 })
             }
@@ -327,7 +344,8 @@ pub(crate) struct NewHead<'a> {
 
 impl Heads {
     pub(super) fn new(folder: PathBuf, names: Names) -> Self {
-        Self { folder, names: Mutex::new(names), read: Condvar::new() }
+        let naming = std::array::from_fn(|_| Mutex::new(()));
+        Self { folder, names: Mutex::new(names), read: Condvar::new(), naming }
     }
 
     /// The key of a path whose responses, as an earlier helper has stored them, have not been read yet.
@@ -391,7 +409,7 @@ impl Heads {
                 return None;
             }
             let mut text = Vec::new();
-            let file = File::open(self.name(number, key)).ok()?;
+            let file = open_regular(&self.name(number, key)).ok()?;
             file.take(HEAD_BYTES_MAX).read_to_end(&mut text).ok()?;
             let (hash, json) = text.strip_suffix(b"\n")?.split_at_checked(65)?;
             let is_right =
@@ -400,7 +418,7 @@ impl Heads {
             head.response(number).filter(|response| key_of(&response.path) == key)
         };
         let response = head().ok_or(Damage::Head)?;
-        let length = match fs::metadata(self.body_name(number)) {
+        let length = match fs::symlink_metadata(self.body_name(number)) {
             Ok(body) if body.is_file() => Some(body.len()),
             _ => None,
         };
@@ -412,7 +430,7 @@ impl Heads {
     pub(crate) fn write(&self, response: &StoredResponse) -> io::Result<NewHead<'_>> {
         let mut hash = response.on_disk.hash;
         if hash.is_none() && response.size > 0 && !response.on_disk.is_saved() {
-            let body = File::open(self.body_name(response.number))?;
+            let body = open_regular(&self.body_name(response.number))?;
             match response.size <= HASHED_BYTES_MAX {
                 true => hash = Some(hash_of(&body, response.size)?),
                 false => body.sync_data()?,
@@ -435,11 +453,11 @@ impl Heads {
         Ok(new)
     }
 
-    /// Removes a head, if there is one.
-    pub(crate) fn remove(&self, number: u64) {
-        let Some(key) = self.names().keys.remove(&number) else { return };
-        // It may have been removed by hand.
-        let _ = remove(&self.name(number, key));
+    /// Locks a number. Blocks while the disk is at work on a head that shares its lock.
+    pub(crate) fn naming(&self, number: u64) -> Naming<'_> {
+        let lock = &self.naming[(number % NAMING_LOCKS as u64) as usize];
+        let lock = lock.lock().expect("no holder of this lock can panic");
+        Naming { heads: self, number, _lock: lock }
     }
 
     fn name(&self, number: u64, key: u64) -> PathBuf {
@@ -455,9 +473,19 @@ impl Heads {
     }
 }
 
+impl Naming<'_> {
+    /// Removes the head, if there is one.
+    pub(crate) fn remove(&self) {
+        let Some(key) = self.heads.names().keys.remove(&self.number) else { return };
+        // It may have been removed by hand.
+        let _ = remove(&self.heads.name(self.number, key));
+    }
+}
+
 impl NewHead<'_> {
     /// Lets a restart find the response by this head. Returns what to note of it.
-    pub(crate) fn keep(self) -> io::Result<(SavedHead, Option<Hash>)> {
+    pub(crate) fn keep(self, naming: &Naming<'_>) -> io::Result<(SavedHead, Option<Hash>)> {
+        debug_assert_eq!(naming.number, self.number);
         fs::rename(&self.passing, self.heads.name(self.number, self.key))?;
         self.heads.names().keys.insert(self.number, self.key);
         Ok((self.saved, self.hash))

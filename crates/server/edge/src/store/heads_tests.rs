@@ -36,8 +36,9 @@ fn stored(body: &[u8]) -> (TempDir, Store, StoredResponse) {
     (folder, store, response)
 }
 
-fn save(store: &Store, response: &StoredResponse) {
-    store.heads().write(response).unwrap().keep().unwrap();
+fn save(store: &Store, response: &StoredResponse) -> (SavedHead, Option<Hash>) {
+    let naming = store.heads().naming(response.number);
+    store.heads().write(response).unwrap().keep(&naming).unwrap()
 }
 
 /// What the next helper finds.
@@ -173,6 +174,89 @@ fn nothing_in_a_head_is_trusted() {
     let name = path.file_name().unwrap().to_str().unwrap();
     fs::rename(&path, path.with_file_name(name.replacen('8', "0", 1))).unwrap();
     assert_eq!(found(&folder, "/a?b").pop().unwrap().err(), Some(Damage::Head), "a film's number");
+}
+
+#[test]
+fn of_two_heads_with_one_number_only_one_is_read() {
+    let (folder, store, response) = stored(b"body");
+    save(&store, &response);
+    let forged = StoredResponse { path: "/other".into(), ..response.clone() };
+    save(&store, &forged);
+    assert_eq!(names(&folder), 3, "two heads, and the body");
+    let found = [&response, &forged].map(|one| found(&folder, &one.path).len());
+    assert_eq!((found.iter().sum::<usize>(), names(&folder)), (1, 2));
+}
+
+#[test]
+fn a_head_or_a_body_that_is_no_regular_file_is_not_read() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let (folder, store, response) = stored(b"body");
+    save(&store, &response);
+    let body = store.heads().body_name(response.number);
+    assert!(store.open_response(response.number).is_ok());
+    for (file, damage) in [(body, Damage::Body), (head_path(&folder), Damage::Head)] {
+        let moved = folder.path().join("moved");
+        fs::rename(&file, &moved).unwrap();
+        std::os::unix::fs::symlink(&moved, &file).unwrap();
+        assert_eq!(found(&folder, "/a?b").pop().unwrap().err(), Some(damage), "a link");
+        assert!(damage == Damage::Head || store.open_response(response.number).is_err());
+        fs::remove_file(&file).unwrap();
+        mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        assert_eq!(found(&folder, "/a?b").pop().unwrap().err(), Some(damage), "a FIFO");
+        assert!(damage == Damage::Head || store.open_response(response.number).is_err());
+        fs::rename(&moved, &file).unwrap();
+    }
+    assert!(found(&folder, "/a?b").pop().unwrap().is_ok());
+}
+
+#[test]
+fn a_response_that_changes_while_it_is_saved_is_saved_again() {
+    let (_folder, store, response) = stored(b"body");
+    let mut responses = crate::store::Responses::default();
+    let number = response.number;
+    assert!(responses.restore(response).is_empty());
+    let before = responses.current(number).unwrap();
+    let saved = save(&store, &before);
+    responses.make_stale(number, Instant::now());
+    assert!(!responses.note_saved(&before, saved), "this head is fresh");
+    let stale = responses.current(number).unwrap();
+    assert!(stale.is_worth_saving() && !stale.on_disk.is_saved());
+    assert!(responses.note_saved(&stale, save(&store, &stale)));
+    let saved = responses.current(number).unwrap();
+    assert!(saved.on_disk.is_saved() && !saved.is_worth_saving());
+}
+
+#[test]
+fn a_soft_purge_leaves_no_head_of_a_response_whose_age_is_not_known() {
+    let (_folder, store, mut response) = stored(b"body");
+    let mut responses = crate::store::Responses::default();
+    let (saved, hash) = save(&store, &response);
+    // As it is found while the wall clock is behind.
+    response.is_invalid = true;
+    response.on_disk.note_saved(saved, hash);
+    let number = response.number;
+    assert!(responses.restore(response).is_empty());
+    assert!(responses.current(number).unwrap().on_disk.is_saved());
+    responses.make_stale(number, Instant::now());
+    let current = responses.current(number).unwrap();
+    assert!(!current.on_disk.is_saved() && !current.is_worth_saving(), "so its head goes");
+}
+
+#[test]
+fn a_confirmation_keeps_what_is_known_of_the_files() {
+    let (_folder, store, response) = stored(b"body");
+    let mut responses = crate::store::Responses::default();
+    let (request, path) = (response.selecting.as_request(), response.path.clone());
+    assert!(responses.restore(response.clone()).is_empty());
+    let current = responses.current(response.number).unwrap();
+    // While the origin is asked.
+    assert!(responses.note_saved(&current, save(&store, &current)));
+    let asked = responses.epoch(&path);
+    assert!(
+        responses.renew(StoredResponse { status: 200, ..response }, &request, asked).is_empty()
+    );
+    let renewed = responses.current(current.number).unwrap();
+    assert!(renewed.status == 200 && renewed.on_disk.is_saved());
 }
 
 #[test]

@@ -30,7 +30,7 @@ use crate::policy::Terms;
 use aws_lc_rs::digest::{SHA256, digest};
 use blocks::Blocks;
 use record::{Hash, Header};
-use rustix::fs::{Access, access};
+use rustix::fs::{Access, OFlags, access, fcntl_setfl};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -169,12 +169,12 @@ impl Store {
 
     /// Opens the file of a response that is stored whole.
     pub(crate) fn open_response(&self, number: u64) -> io::Result<File> {
-        File::open(self.response_name(number))
+        open_regular(&self.response_name(number))
     }
 
     /// Removes the files of a response: the head first, so that a restart never finds it without its body.
     pub(crate) fn remove_response(&self, number: u64) {
-        self.heads.remove(number);
+        self.heads.naming(number).remove();
         // It may have been removed, or be empty and have none.
         let _ = fs::remove_file(self.response_name(number));
     }
@@ -231,6 +231,19 @@ fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
+}
+
+/// Opens a file to read it. Another process may have put something else there: to open a FIFO takes until someone writes to it, and a link may
+/// lead out of the cache.
+fn open_regular(name: &Path) -> io::Result<File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(name)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    // With it, io_uring gives up reads that have to wait for the disk.
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
 }
 
 /// Interprets an error of the cache's disk.

@@ -206,9 +206,12 @@ impl Responses {
         request: &Fields,
         asked: Epoch,
     ) -> Vec<u64> {
-        let is_stored = self.paths.contains_key(&new.number);
-        match self.outdated(&new.path, &Tags::of(&new.fields), asked) {
-            None if is_stored => self.insert(new, request),
+        match (self.current(new.number), self.outdated(&new.path, &Tags::of(&new.fields), asked)) {
+            (Some(current), None) => {
+                // A head may have been written, or removed, since the origin was asked.
+                let on_disk = current.on_disk.clone();
+                self.insert(StoredResponse { on_disk, ..new }, request)
+            }
             _ => Vec::new(),
         }
     }
@@ -299,14 +302,37 @@ impl Responses {
         numbers
     }
 
-    /// The head of a response has been written.
-    pub(crate) fn note_saved(&mut self, number: u64, saved: (SavedHead, Option<Hash>)) {
-        self.change(number, |one| one.on_disk.note_saved(saved.0, saved.1));
+    /// Whether this is the current state of a response.
+    pub(crate) fn is_current(&self, response: &Arc<StoredResponse>) -> bool {
+        self.current(response.number).is_some_and(|current| Arc::ptr_eq(&current, response))
+    }
+
+    /// The head of a response in this state is on the disk. Returns whether the response is still in this state. If it has changed meanwhile, the
+    /// head may allow more than it does now.
+    pub(crate) fn note_saved(
+        &mut self,
+        response: &Arc<StoredResponse>,
+        (saved, hash): (SavedHead, Option<Hash>),
+    ) -> bool {
+        let is_current = self.is_current(response);
+        self.change(response.number, |one| match is_current {
+            true => one.on_disk.note_saved(saved, hash),
+            false => one.on_disk.forget_saved(),
+        });
+        is_current
+    }
+
+    /// The head of a response is gone from the disk.
+    pub(crate) fn forget_saved(&mut self, number: u64) {
+        self.change(number, |one| one.on_disk.forget_saved());
     }
 
     /// The body of a response is the one that was stored.
     pub(crate) fn note_verified(&mut self, number: u64) {
-        self.change(number, |one| one.on_disk.note_verified());
+        // Several viewers may have found this out at once. Each change makes a save begin again.
+        if self.current(number).is_some_and(|one| one.on_disk.unverified().is_some()) {
+            self.change(number, |one| one.on_disk.note_verified());
+        }
     }
 
     fn change(&mut self, number: u64, change: impl FnOnce(&mut StoredResponse)) {
@@ -334,11 +360,15 @@ impl Responses {
         }
     }
 
-    /// The response is stale from now on, if it was fresh: it has to be revalidated, unless the origin allows it to be used meanwhile.
+    /// The response is stale from now on, if it was fresh: it has to be revalidated, unless the origin allows it to be used meanwhile. Save it then,
+    /// because its head on disk may be fresh: also if the response is invalid, since a wall clock that was behind may be right at the next start.
     pub(crate) fn make_stale(&mut self, number: u64, now: Instant) {
         self.change(number, |one| {
-            if one.fresh_left(now) > Duration::ZERO {
+            let is_fresh = one.fresh_left(now) > Duration::ZERO;
+            if is_fresh {
                 one.lifetime.fresh = now.saturating_duration_since(one.at);
+            }
+            if is_fresh || one.is_invalid {
                 one.on_disk.forget_saved();
             }
         });
