@@ -253,8 +253,8 @@ impl Helper {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fetcher::origin_answer::stored;
     use crate::fetcher::passing::Now;
-    use crate::fetcher::receiving::stored;
 
     #[test]
     fn only_what_is_of_a_stream_or_has_a_lifetime_is_shared_while_it_arrives() {

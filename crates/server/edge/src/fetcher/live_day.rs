@@ -3,8 +3,8 @@
 //! The rules are those of the helper (`Responses`, lifetimes, what came after a request); the origin, the network and the players are models. Players
 //! reload the playlist as RFC 8216 section 6.3.4 says, or ask for each segment by the clock, as those of DASH do, at times too early.
 
+use super::origin_answer::stored;
 use super::passing::{Now, WAITS_MAX};
-use super::receiving::stored;
 use crate::http_cache::{Fields, RequestDirectives};
 use crate::store::{Epoch, Responses, StoredResponse, Use};
 use std::cmp::Reverse;

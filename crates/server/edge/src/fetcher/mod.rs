@@ -10,6 +10,7 @@ mod inquiring;
 mod leaving;
 #[cfg(test)]
 mod live_day;
+mod origin_answer;
 mod passed_space;
 mod passing;
 mod purging;

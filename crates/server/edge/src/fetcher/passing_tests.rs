@@ -5,7 +5,7 @@
 
 use super::*;
 use crate::fetcher::HelperOptions;
-use crate::fetcher::receiving::stored;
+use crate::fetcher::origin_answer::stored;
 use crate::fetcher::slots::REQUESTS_MAX;
 use crate::http_cache::may_store;
 use crate::origin::OriginAddress;

@@ -1,0 +1,89 @@
+//! Reads the origin's answers: what they are, what viewers get of them, and what is stored.
+
+use super::passing::Now;
+use crate::contract::ForwardedRequest;
+use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, stored_fields};
+use crate::policy::{content_range, fields_of, terms};
+use crate::store::{OnDisk, StoredResponse};
+use reqwest::header::CONTENT_RANGE;
+use reqwest::{Response, StatusCode};
+
+/// Whether a response is an object. The next question about its path makes it one.
+pub(super) fn is_object(
+    request: &ForwardedRequest,
+    answer: &Response,
+    length: Option<u64>,
+) -> bool {
+    request.method == "GET"
+        && length.is_some()
+        && answer.status() == StatusCode::OK
+        && !answer.headers().contains_key(CONTENT_RANGE)
+        && terms(answer.url().path(), answer.headers()).is_ok()
+}
+
+/// Whether a response takes the place of what is stored, although it can't be stored itself: the origin has been asked, and no longer gives viewers
+/// what is stored. One to a viewer whom the origin knows may be about that viewer, and an error about the origin's state.
+pub(super) fn replaces(request: &ForwardedRequest, status: u16) -> bool {
+    let is_personal = ["authorization", "cookie"].iter().any(|name| request.fields.has(name));
+    request.method == "GET" && !is_personal && status < 500 && status != 429
+}
+
+/// Whether a response that is not stored may be about the request of one viewer, such as a header field that a firewall refuses. A stored response
+/// is kept then, but revalidated before each use until the origin has confirmed it.
+pub(super) fn is_about_request(status: u16) -> bool {
+    (400..500).contains(&status) && !matches!(status, 404 | 410 | 451)
+}
+
+/// The status and the fields for viewers. A range that is all of it is a 200.
+pub(super) fn head_of(answer: &Response) -> (u16, Fields) {
+    let mut fields = end_to_end(fields_of(answer.headers()));
+    // Some servers repeat it, and the server takes one.
+    if fields.elements("content-length").count() > 1 {
+        let length = fields.elements("content-length").next().unwrap_or_default().to_owned();
+        fields.remove(|name| name.eq_ignore_ascii_case("content-length"));
+        fields.push("Content-Length", length);
+    }
+    let status = answer.status();
+    let is_whole =
+        content_range(answer.headers()).is_some_and(|(start, end, size)| start == 0 && end == size);
+    // A question about an object asked for it, or a viewer whose range is evaluated again here.
+    if status == StatusCode::PARTIAL_CONTENT && is_whole {
+        fields.remove(|name| name.eq_ignore_ascii_case("content-range"));
+        return (200, fields);
+    }
+    (status.as_u16(), fields)
+}
+
+/// The length of the body, if it is known.
+pub(super) fn length_of(answer: &Response, request: &ForwardedRequest, status: u16) -> Option<u64> {
+    match status {
+        204 | 304 => Some(0),
+        _ if request.method == "HEAD" => Some(0),
+        _ => answer.content_length(),
+    }
+}
+
+/// What to store of the response with this status and these fields to `request`, once its body is complete.
+pub(super) fn stored(
+    (path, number): (&str, u64),
+    (status, fields): (u16, &Fields),
+    request: &Fields,
+    now: Now,
+) -> StoredResponse {
+    let lifetime = lifetime(path, status, fields, now.unix_seconds);
+    let mut kept = stored_fields(fields);
+    kept.remove(|name| name.eq_ignore_ascii_case("age"));
+    StoredResponse {
+        number,
+        path: path.to_owned(),
+        status,
+        lifetime,
+        at: now.at,
+        asked_at: now.at,
+        selecting: Selecting::of(request, fields),
+        fields: kept,
+        size: 0,
+        is_invalid: false,
+        on_disk: OnDisk::default(),
+    }
+}
