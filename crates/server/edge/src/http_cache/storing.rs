@@ -30,8 +30,8 @@ const OF_CACHES: &[&str] = &[
     "vary",
 ];
 
-/// Media types of streams for one viewer: events (HTML, server-sent events), and the pictures of a camera. They last for as long as that viewer stays,
-/// and a later one would get what is over. Few of them say `no-store`. In lower case.
+/// Media types of streams for one viewer: server-sent events (HTML), and the pictures of a camera. They last for as long as that viewer stays, and a
+/// later one would get what is over. Few of them say `no-store`. In lower case.
 const STREAM_TYPES: [&str; 2] = ["text/event-stream", "multipart/x-mixed-replace"];
 
 /// Whether a field of a response is for the viewer who made the request: a cookie, or the end of an authentication (RFC 7615). No client has read

@@ -62,8 +62,8 @@ impl Live {
         Self { growth: Some(growth), ..Self::new(number, file, PresentBlocks::new(0)) }
     }
 
-    /// `bytes` of a response whose length was not known have arrived, and that is all of it if it `is_whole`. Returns how many are new; none, once, if
-    /// there is no room for them.
+    /// `bytes` of a response whose length was not known have arrived, and that is all of it if it `is_whole`. Returns how many are new; none, once,
+    /// if there is no room for them.
     pub(super) fn grow(&self, bytes: u64, is_whole: bool) -> Option<u64> {
         let growth = self.growth.as_ref().filter(|growth| !growth.is_too_long.load(Acquire));
         let Some(growth) = growth else { return Some(0) };
