@@ -1,12 +1,16 @@
 //! Reads the origin's answers: what they are, what viewers get of them, and what is stored.
 
 use super::passing::Now;
-use crate::contract::ForwardedRequest;
+use crate::contract::{ForwardedRequest, Trouble};
 use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, stored_fields};
+use crate::origin::Refused;
 use crate::policy::{content_range, fields_of, terms};
 use crate::store::{OnDisk, StoredResponse};
 use reqwest::header::CONTENT_RANGE;
 use reqwest::{Response, StatusCode};
+
+/// The most bytes of a response's header fields: they have to fit into one message.
+pub(super) const FIELDS_BYTES_MAX: usize = 48 << 10;
 
 /// Whether a response is an object. The next question about its path makes it one.
 pub(super) fn is_object(
@@ -52,6 +56,15 @@ pub(super) fn head_of(answer: &Response) -> (u16, Fields) {
         return (200, fields);
     }
     (status.as_u16(), fields)
+}
+
+/// Checks that the fields of the response at `path` fit into a message.
+pub(super) fn check_size(path: &str, fields: &Fields) -> Result<(), Refused> {
+    if fields.bytes() <= FIELDS_BYTES_MAX {
+        return Ok(());
+    }
+    let said = format!("{path}: the origin's header is longer than {FIELDS_BYTES_MAX} bytes");
+    Err((Trouble::Wrong, said))
 }
 
 /// The length of the body, if it is known.

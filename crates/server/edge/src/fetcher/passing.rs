@@ -6,9 +6,9 @@
 
 use super::fetching::may_be_held;
 use super::leaving::{Viewer, unless_left};
-use super::receiving::{FIELDS_BYTES_MAX, Incoming, Ready};
+use super::receiving::{Incoming, Ready};
 use super::slots::{RequestPurpose, Slot};
-use super::{Helper, shortened};
+use super::{Helper, origin_answer::FIELDS_BYTES_MAX, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
 use crate::http_cache::{
     Fields, Freshness, HELD_AFTER, Renewal, RequestDirectives, Tags, has_tags, is_blocking_reload,

@@ -25,9 +25,6 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep_until};
 
-/// The most bytes of a response's header fields: they have to fit into one message.
-pub(super) const FIELDS_BYTES_MAX: usize = 48 << 10;
-
 /// A response without a length is complete after this time, or its viewer gets it while it arrives. Most pages are: what is complete can be sent with
 /// its length, and shared.
 const WHOLE_WITHIN: Duration = Duration::from_secs(1);
@@ -235,11 +232,7 @@ impl Helper {
         let Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked } =
             incoming;
         let (status, mut fields) = head_of(&answer);
-        if fields.bytes() > FIELDS_BYTES_MAX {
-            let said =
-                format!("{path}: the origin's header is longer than {FIELDS_BYTES_MAX} bytes");
-            return Err((Trouble::Wrong, said));
-        }
+        check_size(path, &fields)?;
         let length = length_of(&answer, request, status);
         let bytes_max = (self.space().bytes_max() / 2).min(OBJECT_BYTES_MAX);
         let number = fastrand::u64(1 << 63..);
