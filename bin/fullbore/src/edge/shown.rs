@@ -46,7 +46,7 @@ pub(super) fn lifetime(copy: &KeptCopy) -> String {
     }
 }
 
-/// What is kept at a path.
+/// The responses kept at a path.
 pub(super) fn document(kept: &KeptPath) -> Value {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let copies: Vec<Value> = kept.copies.iter().map(|copy| copy_document(copy, now)).collect();

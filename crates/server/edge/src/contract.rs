@@ -279,7 +279,7 @@ pub enum EdgeTold {
     Found {
         /// Identifies the question.
         ticket: u64,
-        /// What was found.
+        /// The findings.
         findings: Box<Findings>,
     },
     /// A response that an earlier helper has stored can't be used, and is removed.

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 /// An operator's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Inquiry {
-    /// What is kept of one URL, or why nothing is.
+    /// The responses kept of one URL, or why there are none.
     Why {
         /// The URL's path and query, as in [`crate::contract`].
         url: String,
     },
-    /// What is kept, by path: one page.
+    /// The kept responses by path: one page.
     List {
         /// The beginning of the paths.
         prefix: String,
@@ -19,10 +19,10 @@ pub enum Inquiry {
     },
 }
 
-/// What is known. It fits into a message: pages are short, and long texts are cut.
+/// The answer. It fits into a message: pages are short, and long texts are cut.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Findings {
-    /// What is kept, by path and its spellings.
+    /// The kept responses, by path and its spellings.
     pub paths: Vec<KeptPath>,
     /// Whether there are more paths after the last one.
     pub has_more: bool,
@@ -32,7 +32,7 @@ pub struct Findings {
     pub are_all_found: bool,
 }
 
-/// What is kept at one path.
+/// The responses kept at one path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptPath {
     /// The path with its query.

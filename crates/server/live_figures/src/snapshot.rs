@@ -270,7 +270,7 @@ impl<'a> Step<'a> {
         }
         let sent = |figures: &Figures| figures.totals.transport_sent_bytes_total;
         let fetched = |figures: &Figures| figures.totals.edge_fetched_bytes_total;
-        // What is fetched ahead of viewers, or for those who have left, may be more than was sent.
+        // An edge may fetch more than it sends: ahead of viewers, and for those who have left.
         let share = |all: u64, missed: u64| {
             (all > 0).then(|| rounded(all.saturating_sub(missed) as f64 / all as f64))
         };

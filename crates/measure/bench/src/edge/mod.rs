@@ -42,7 +42,7 @@ pub enum Part {
     Cold,
     /// The same, from full caches.
     Warm,
-    /// One viewer of titles that nobody has requested before: the time to the first byte.
+    /// One viewer of titles that no viewer has requested before: the time to the first byte.
     Miss,
     /// Many concurrent viewers of one title: counts requests to the origin.
     Stampede,

@@ -45,7 +45,7 @@ const CRAWL_HOUR: u32 = 3;
 /// The crawler is done after this time.
 const CRAWL_SECONDS: u32 = 12 * 3600;
 
-/// What is wanted.
+/// The wanted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrawnDemand {
     /// The same titles every day, by Zipf's law.

@@ -17,8 +17,8 @@ pub struct PassedResponse {
     pub size: Option<u64>,
     /// Its age in milliseconds, if it was stored.
     pub age_ms: Option<u64>,
-    /// Whether its file is complete. Otherwise its blocks arrive as those of an object ([`super::EdgeTold::There`]), or it grows ([`super::EdgeTold::Grown`]) if it
-    /// has no size yet.
+    /// Whether its file is complete. Otherwise its blocks arrive as those of an object ([`super::EdgeTold::There`]), or it grows
+    /// ([`super::EdgeTold::Grown`]) if it has no size yet.
     pub is_complete: bool,
     /// Whether it was stored before.
     pub is_hit: bool,

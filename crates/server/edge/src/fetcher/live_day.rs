@@ -19,7 +19,7 @@ const SEGMENT_MS: u64 = 6000;
 /// How far behind the newest segment players begin (RFC 8216 section 6.3.3).
 const BEHIND: u64 = 3;
 
-/// One viewer in so many asks by the clock.
+/// One viewer in ten asks by the clock.
 const BY_CLOCK_ONE_IN: usize = 10;
 
 /// Something goes wrong at the origin once in so long.
@@ -66,7 +66,7 @@ impl Channel {
         for number in 0..length_ms / SEGMENT_MS {
             let due = (number + 1) * SEGMENT_MS;
             let pauses = channel.short_pauses.iter().chain(&channel.long_pauses);
-            // What was due in a pause is made at its end.
+            // A part that was due in a pause is made at its end.
             let pause = pauses.into_iter().find(|pause| pause.contains(&due));
             channel.made_at_ms.push(pause.map_or(due, |pause| pause.end));
         }

@@ -195,7 +195,7 @@ impl Helper {
         }
     }
 
-    /// What is stored for a request that was made at `since`.
+    /// The stored response for a request that was made at `since`.
     fn look_up(&self, path: &str, request: &Fields, since: std::time::Instant) -> Lookup {
         let Some(stored) = self.responses().find(path, request) else { return Lookup::Miss };
         let (now, said) = (std::time::Instant::now(), RequestDirectives::of(request));
@@ -507,7 +507,7 @@ impl Helper {
 
     /// Stored responses at `path` have to be revalidated before it is used again, and answers to earlier questions are not kept. All of this happens
     /// while `responses` is locked, as does every report of an object: so each report comes before this one, or takes it into account. Returns the
-    /// numbers of those whose heads are to be removed.
+    /// numbers of those whose heads the caller must remove.
     #[must_use]
     fn invalidate(&self, responses: &mut Responses, path: &str) -> Vec<u64> {
         let invalid = responses.invalidate(path);

@@ -3,7 +3,9 @@
 use super::arriving::{ArrivingResponse, PathTaken};
 use super::growing::{self, Growing, Share};
 use super::leaving::{Viewer, left, unless_left};
-use super::origin_answer::{head_of, is_about_request, is_object, length_of, replaces, stored};
+use super::origin_answer::{
+    check_size, head_of, is_about_request, is_object, length_of, replaces, stored,
+};
 use super::passed_space::Reservation;
 use super::passing::{Now, add_own_lines};
 use super::slots::Slot;
@@ -155,7 +157,7 @@ impl Rest {
         self.stored.is_some()
     }
 
-    /// What is to be stored, and the epoch of its path when the origin was asked.
+    /// The response to store, and the epoch of its path when the origin was asked.
     pub(super) fn to_store(&self) -> Option<(&StoredResponse, Epoch)> {
         self.stored.as_ref().map(|to_store| (&to_store.response, to_store.asked))
     }

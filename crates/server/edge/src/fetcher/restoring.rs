@@ -121,7 +121,7 @@ impl Helper {
         Ok(file)
     }
 
-    /// What is stored at `path` has to be confirmed before it is used again, also after a restart.
+    /// Stored responses at `path` have to be confirmed before they are used again, also after a restart.
     pub(super) fn outdate(&self, path: &str) {
         let outdated = self.responses().outdate(path);
         self.forget_heads(&outdated);

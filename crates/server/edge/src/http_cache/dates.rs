@@ -1,5 +1,5 @@
-//! Dates as origins write them (RFC 9110 section 5.6.7), also with names in another case, or with the wrong weekday. The date itself says enough, and a
-//! lifetime that is lost costs the origin a request for each viewer.
+//! Dates as origins write them (RFC 9110 section 5.6.7), also with names in another case, or with the wrong weekday. The date itself says
+//! enough, and a lifetime that is lost costs the origin a request for each viewer.
 
 use httpdate::HttpDate;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -3,8 +3,8 @@
 //! An object's heat is the number of reports that it was in use, where older reports count less. Objects are ranked by heat per byte on the
 //! disk, because bytes are what evicting them gains: an hour of film has the rank of ten minutes of it that were watched as often. Heat counts
 //! whether the object is cached or not: evicted objects are remembered for a while, so a film that comes back keeps yesterday's popularity.
-//! Objects that were never wanted before are evicted first, the oldest first. Unlike the hot set, the cache admits everything: bytes reach viewers through its
-//! disk, so every requested object is fetched.
+//! Objects that were never wanted before are evicted first, the oldest first. Unlike the hot set, the cache admits everything: bytes reach
+//! viewers through its disk, so every requested object is fetched.
 //!
 //! All heats fade at the same rate, so time does not change the order of two objects. A tree keeps that order: a report or a write moves one
 //! object in it, in O(log n), and an eviction takes objects from its cold end. An object takes some 140 bytes of memory.

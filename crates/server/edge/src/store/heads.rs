@@ -58,7 +58,7 @@ const NAMING_LOCKS: usize = 16;
 /// What can be used for less time is not worth a file.
 const LASTS_MIN: Duration = Duration::from_secs(1);
 
-/// What is on the disk of a stored response, in addition to its body.
+/// The files of a stored response, in addition to its body.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OnDisk {
     /// The head as it was written.
@@ -235,7 +235,7 @@ impl WrittenHead {
             asked_at: now.checked_sub(time(self.asked_ms_before)).unwrap_or(now),
             selecting: self.selecting,
             size: self.size,
-            // Nobody knows how old it is: the wall clock has been set back.
+            // Its age is unknown: the wall clock has been set back.
             is_invalid: at.is_none(),
             on_disk: OnDisk { saved: None, hash, is_unverified: true },
         };
@@ -279,7 +279,7 @@ pub(crate) struct Naming<'a> {
     _lock: MutexGuard<'a, ()>,
 }
 
-/// What is known of the files in the folder.
+/// The names of the files in the folder.
 #[derive(Default)]
 pub(super) struct Names {
     /// The key of each head on disk, by its number.
@@ -402,7 +402,7 @@ impl Heads {
     /// Reads a head.
     ///
     /// # Errors
-    /// What is wrong with it, or with its body.
+    /// The damage to it, or to its body.
     pub(crate) fn read(&self, number: u64, key: u64) -> Result<StoredResponse, Damage> {
         let head = || {
             if number < RESPONSES_FROM {

@@ -167,7 +167,7 @@ fn nothing_in_a_head_is_trusted() {
         let said = |boot: &str| serde_json::json!({"unix_ms": unix_ms, "boot": boot, "since_boot_ms": unix_ms});
         for boot in [right["said"]["boot"].as_str().unwrap(), "another"] {
             let found = read("said", said(boot)).unwrap();
-            assert!(found.is_invalid, "nobody knows its age: {boot}");
+            assert!(found.is_invalid, "its age is unknown: {boot}");
         }
     }
     fs::write(&path, &text).unwrap();

@@ -53,7 +53,7 @@ pub(super) struct Header {
     tags: Tags,
     /// When the origin answered.
     pub(super) said_unix_seconds: u64,
-    /// The same by a clock that nobody can set back. A record of an earlier release doesn't have it.
+    /// The same by a clock that can't be set back. A record of an earlier release doesn't have it.
     #[serde(default)]
     said: Option<SavedTime>,
     /// How old the answer was.

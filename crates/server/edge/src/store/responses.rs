@@ -216,7 +216,8 @@ impl Responses {
         }
     }
 
-    /// Adds a response that an earlier helper has stored, unless a newer one is there. Returns the numbers of those whose files are to be removed.
+    /// Adds a response that an earlier helper has stored, unless a newer one is there. Returns the numbers of those whose files the caller must
+    /// remove.
     pub(crate) fn restore(&mut self, found: StoredResponse) -> Vec<u64> {
         let request = found.selecting.as_request();
         let stored =
@@ -282,14 +283,14 @@ impl Responses {
     }
 
     /// All responses at `path` have to be revalidated, and those that were requested before are not stored. Returns the numbers of those whose
-    /// heads are to be removed, so that this outlasts a restart.
+    /// heads the caller must remove, so that this outlasts a restart.
     #[must_use]
     pub(crate) fn invalidate(&mut self, path: &str) -> Vec<u64> {
         self.epochs.end(path);
         self.outdate(path)
     }
 
-    /// All responses at `path` have to be revalidated. Returns the numbers of those whose heads are to be removed.
+    /// All responses at `path` have to be revalidated. Returns the numbers of those whose heads the caller must remove.
     #[must_use]
     pub(crate) fn outdate(&mut self, path: &str) -> Vec<u64> {
         let mut numbers = Vec::new();

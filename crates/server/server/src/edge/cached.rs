@@ -191,8 +191,8 @@ impl Cached {
         self.is_within(Duration::ZERO, now)
     }
 
-    /// Whether it may be served while it is being revalidated, because the origin says so. What was made stale, or is served because the origin
-    /// can't be reached, may not.
+    /// Whether it may be served while it is being revalidated, because the origin says so. A film that was made stale, or is served because the
+    /// origin can't be reached, may not.
     pub(super) fn may_be_revalidated_later(&self, now: Instant) -> bool {
         !self.described.is_stale && self.is_within(self.while_revalidating, now)
     }

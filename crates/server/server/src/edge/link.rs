@@ -319,8 +319,8 @@ impl EdgeLink {
         table.bound(self.objects_max);
     }
 
-    /// The object at `path`, if it is known and either fresh or confirmed after `since`. Otherwise the helper is asked when it is `client`'s turn; if the
-    /// origin allows it, the viewer doesn't wait for the answer (`stale-while-revalidate`).
+    /// The object at `path`, if it is known and either fresh or confirmed after `since`. Otherwise the helper is asked when it is `client`'s
+    /// turn; if the origin allows it, the viewer doesn't wait for the answer (`stale-while-revalidate`).
     ///
     /// # Errors
     /// If there is no answer, or too many questions wait.

@@ -99,7 +99,7 @@ const FOR_OTHERS_MAX: u32 = 2;
 /// How a file was found: a counter's label.
 pub(crate) type Lookup = &'static str;
 
-/// What is at a path.
+/// The answer about a path.
 pub(crate) enum Opened {
     /// An object.
     Object(Rc<File>, Arc<Cached>, Lookup),

@@ -46,7 +46,7 @@ struct Asked {
     queue: FairQueue<u64>,
     /// Those that the origin holds, outside of the queue.
     held: HashMap<u64, HeldPlace>,
-    /// Those of them that are to be sent.
+    /// Those of them that are sent next.
     to_hold: VecDeque<u64>,
     last: u64,
 }

@@ -115,7 +115,7 @@ pub(super) struct Table {
     held_places: HeldPlaces,
     /// The questions that the origin holds, outside of both queues.
     held: HashMap<Arc<str>, HeldPlace>,
-    /// Those of them that are to be sent.
+    /// Those of them that are sent next.
     to_hold: VecDeque<Arc<str>>,
     /// Why nothing can be fetched, if so: the helper can't start, or is gone for good.
     pub(super) absence: Option<String>,
