@@ -784,8 +784,9 @@ fn caching_edges_take_turns_with_empty_and_with_full_caches() {
         let rounds = sides.iter().map(|side| &side["rounds"][0]);
         assert!(rounds.clone().all(|round| round["right"].as_u64() > Some(0)), "{trial:#}");
         let first_byte = |round: &serde_json::Value| round["first_byte_ms"]["p50"].as_f64();
-        // The origin's own delay.
-        assert!(rounds.clone().all(|round| first_byte(round) >= Some(100.0)), "{trial:#}");
+        // The origin's own delay, which each request of this part has to wait for.
+        let has_waited = rounds.clone().all(|round| first_byte(round) >= Some(100.0));
+        assert!(has_waited || name != "miss", "{trial:#}");
         // nginx's own figures don't matter here.
         let [wrong, again] = ["wrong", "ranges_asked_again"].map(|of| &sides[0]["rounds"][0][of]);
         assert_eq!((wrong, again), (&0.into(), &0.into()), "{trial:#}");
