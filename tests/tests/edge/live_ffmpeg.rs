@@ -1,7 +1,7 @@
 //! Live streams that ffmpeg makes, played through an edge while they are being made. The origin is `fullbore serve` in front of ffmpeg's folder.
 //!
-//! A stream ends by itself: ffmpeg that is ended in the middle of a segment may leave a list that no player reads. Players begin at its beginning, so no
-//! result depends on how fast this machine is.
+//! A stream ends by itself: ffmpeg that is ended in the middle of a segment may leave a list that no player reads. Players begin at its
+//! beginning, so no result depends on how fast this machine is.
 
 use crate::launch_at;
 use fullbore_tests::tool;
