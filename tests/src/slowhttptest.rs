@@ -72,7 +72,7 @@ impl SlowAttack {
         self.looks = 0;
     }
 
-    /// Whether others must be asked (again): until the attack has ended, and they were answered [`ROUNDS`] times before that. If the attack was too
+    /// Whether others must be asked (again): until the attack has ended, and they were answered `ROUNDS` times before that. If the attack was too
     /// short for that, it begins again and takes twice as long.
     ///
     /// # Panics
