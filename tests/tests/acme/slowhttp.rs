@@ -10,9 +10,9 @@ fn slow_clients_keep_no_authority_from_the_address_for_challenges() {
         return;
     }
     let (library, state) = (library(), tempdir().unwrap());
-    let [listen, https, nobody] = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
+    let [listen, https, unused] = [(); 3].map(|()| format!("127.0.0.1:{}", free_port()));
     let config = format!(
-        "[tls.acme]\ndomains = [\"a.example.org\"]\ndirectory = \"http://{nobody}/dir\"\nlisten = \"{listen}\"\nredirect_http = true\n"
+        "[tls.acme]\ndomains = [\"a.example.org\"]\ndirectory = \"http://{unused}/dir\"\nlisten = \"{listen}\"\nredirect_http = true\n"
     );
     let launch = Launch::of(library.path()).config(&config).state(state.path());
     let server = launch.listen(&https).arguments("--workers 1").start();

@@ -47,12 +47,9 @@ struct List {
 impl LsCommand {
     /// Lists what is kept.
     pub(super) fn run(self) -> ExitCode {
-        let socket = match self.server.socket() {
+        let socket = match self.server.socket_or_exit() {
             Ok(socket) => socket,
-            Err(why) => {
-                tell(&why);
-                return ExitCode::from(2);
-            }
+            Err(code) => return code,
         };
         match self.list(&socket) {
             Ok(list) => {

@@ -43,12 +43,9 @@ pub(super) struct PurgeCommand {
 impl PurgeCommand {
     /// Purges, and prints what was found.
     pub(super) fn run(self) -> ExitCode {
-        let socket = match self.server.socket() {
+        let socket = match self.server.socket_or_exit() {
             Ok(socket) => socket,
-            Err(why) => {
-                tell(&why);
-                return ExitCode::from(2);
-            }
+            Err(code) => return code,
         };
         let (as_json, is_soft) = (self.json, self.soft);
         match upgrade::purge(&socket, self.purge()) {

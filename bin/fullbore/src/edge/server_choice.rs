@@ -1,10 +1,12 @@
 //! Which running edge a command is for.
 
+use crate::tell;
 use clap::Args;
 use config::Config;
 use server::upgrade;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Finds the running server
 #[derive(Args)]
@@ -24,11 +26,15 @@ pub(super) struct ServerChoice {
 }
 
 impl ServerChoice {
-    /// The path of its socket.
-    ///
-    /// # Errors
-    /// If the configuration cannot be read.
-    pub(super) fn socket(&self) -> Result<PathBuf, String> {
+    /// The path of its socket. If the configuration cannot be read, says why, and returns the exit code of wrong usage.
+    pub(super) fn socket_or_exit(&self) -> Result<PathBuf, ExitCode> {
+        self.socket().map_err(|why| {
+            tell(&why);
+            ExitCode::from(2)
+        })
+    }
+
+    fn socket(&self) -> Result<PathBuf, String> {
         if let Some(socket) = &self.socket {
             return Ok(socket.clone());
         }

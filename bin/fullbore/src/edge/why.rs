@@ -34,12 +34,9 @@ pub(super) struct WhyCommand {
 impl WhyCommand {
     /// Prints what is kept.
     pub(super) fn run(self) -> ExitCode {
-        let socket = match self.server.socket() {
+        let socket = match self.server.socket_or_exit() {
             Ok(socket) => socket,
-            Err(why) => {
-                tell(&why);
-                return ExitCode::from(2);
-            }
+            Err(code) => return code,
         };
         match upgrade::inquire(&socket, Inquiry::Why { url: self.url.clone() }) {
             Ok(findings) => {
