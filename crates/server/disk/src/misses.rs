@@ -19,6 +19,10 @@ pub const KERNEL_READ_AHEAD_BYTES_MAX: u64 = 8 << 20;
 /// How far beyond that to look, so that one check covers several windows.
 const LOOK_AHEAD_BYTES: u64 = 1 << 20;
 
+/// How far a read may begin from what was read before and still belong to the same pass through the file. Our own TCP has several reads of a response
+/// in flight, and returns what it doesn't send, so reads skip parts and come back to them. A guess: more than a connection usually has in flight.
+const APART_BYTES_MAX: u64 = 8 << 20;
+
 /// The misses of one response so far.
 #[derive(Debug)]
 pub struct Misses {
@@ -36,16 +40,26 @@ impl Default for Misses {
 }
 
 impl Misses {
-    /// Records the part of `range` that was not recorded before, and returns how to read it. If nothing is new, returns the way chosen last.
+    /// Records the part of `range` that was not recorded before, and returns how to read it. If nothing is new, returns the way chosen last. What lies
+    /// between `range` and the parts recorded before is recorded as well: the response will read it, or is reading it.
     pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> ReadMode {
-        if !self.goes_on(range) || self.range.is_empty() {
+        let is_near = range.start <= self.range.end.saturating_add(APART_BYTES_MAX)
+            && self.range.start <= range.end.saturating_add(APART_BYTES_MAX);
+        if !is_near || self.range.is_empty() {
             self.range = range.start..range.start;
         }
-        let rest = self.range.end..range.end;
-        if !rest.is_empty() {
-            self.mode = reader.record_miss(file, &rest);
-            self.range.end = range.end;
+        let skipped = [range.end..self.range.start, self.range.end..range.start];
+        for skipped in skipped.iter().filter(|skipped| !skipped.is_empty()) {
+            reader.record_miss(file, skipped);
         }
+        let new = [
+            range.start..self.range.start.min(range.end),
+            self.range.end.max(range.start)..range.end,
+        ];
+        for new in new.iter().filter(|new| !new.is_empty()) {
+            self.mode = reader.record_miss(file, new);
+        }
+        self.range = self.range.start.min(range.start)..self.range.end.max(range.end);
         self.mode
     }
 

@@ -146,3 +146,44 @@ fn a_miss_counts_once_for_each_response() {
         assert_eq!(second.record(&reader, &file, &(5 * WINDOW..6 * WINDOW)), ReadMode::Direct);
     });
 }
+
+/// Our own TCP has several reads in flight, sends some of what they read, and reads the rest again later.
+#[test]
+fn a_miss_counts_once_in_whatever_order_a_response_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("film.mp4");
+    fs::File::create(&path).unwrap().set_len(64 * MIB).unwrap();
+    on_a_reactor(async move {
+        let file = File::new(fs::File::open(&path).unwrap().into()).unwrap();
+        let window = |number: u64| number * WINDOW..(number + 1) * WINDOW;
+        let orders: [&[u64]; 5] = [
+            &[0, 2, 1, 2, 3, 0, 4],
+            &[3, 0, 1, 2, 3, 4],
+            &[4, 3, 2, 1, 0, 4, 0],
+            &[0, 4, 1, 2, 3, 3, 4, 0],
+            &[1, 0, 4, 0, 1, 2, 3, 4],
+        ];
+        for order in orders {
+            let reader = reader();
+            let mut first = Misses::default();
+            for number in order {
+                let mode = first.record(&reader, &file, &window(*number));
+                assert_eq!(mode, ReadMode::Direct, "{number} of {order:?}");
+            }
+            let mut second = Misses::default();
+            for number in 0..5 {
+                let mode = second.record(&reader, &file, &window(number));
+                assert_eq!(mode, ReadMode::Buffered, "{number} after {order:?}");
+            }
+            assert_eq!(second.record(&reader, &file, &window(5)), ReadMode::Direct);
+        }
+        // A part far away is requested by itself: nothing in between is recorded.
+        let reader = reader();
+        let mut first = Misses::default();
+        first.record(&reader, &file, &window(0));
+        first.record(&reader, &file, &(63 * MIB..64 * MIB));
+        let mut second = Misses::default();
+        assert_eq!(second.record(&reader, &file, &window(8)), ReadMode::Direct);
+        assert_eq!(second.record(&reader, &file, &(63 * MIB..64 * MIB)), ReadMode::Buffered);
+    });
+}
