@@ -255,18 +255,28 @@ fn job(
     }
 }
 
-/// In MPEG-TS each AAC frame has a header of its own, which MP4 does not use. For other sources the filter changes nothing.
-const AAC_COPY: &str = "-c copy -bsf:a aac_adtstoasc";
-
 /// ffmpeg calls FLAC in MP4 experimental up to version 6.0, because its specification was a draft. The form has not changed since.
 const FLAC_COPY: &str = "-c copy -strict experimental";
 
+/// In MPEG-TS each AAC frame has a header of its own, which MP4 does not use. For other sources the filter changes nothing.
+const AAC_FILTER: &str = "aac_adtstoasc";
+
+/// Drops what a clip hides before its start: up to a group of pictures if it was cut without encoding. The copy would hide it by an edit list,
+/// which not every player applies to sound (ffmpeg plays it). The last 0.1 s stay hidden, because decoders need a few frames in front: Opus 80 ms
+/// (RFC 7845 section 4.6), AAC up to 2,112 samples.
+const HIDDEN_FILTER: &str = "noise=drop=lt(pts*tb\\,-0.1)";
+const HIDDEN_SECONDS_MAX: f64 = 0.1;
+
 fn copying(audio: &Audio) -> Vec<OsString> {
-    words(match audio.codec.as_str() {
-        "aac" => AAC_COPY,
-        LOSSLESS => FLAC_COPY,
-        _ => "-c copy",
-    })
+    let hides_much = audio.copy_begins_seconds.is_some_and(|seconds| seconds < -HIDDEN_SECONDS_MAX);
+    let filters =
+        [(audio.codec == "aac").then_some(AAC_FILTER), hides_much.then_some(HIDDEN_FILTER)];
+    let filters: Vec<_> = filters.into_iter().flatten().collect();
+    let mut arguments = words(if audio.codec == LOSSLESS { FLAC_COPY } else { "-c copy" });
+    if !filters.is_empty() {
+        arguments.extend(["-bsf:a".into(), filters.join(",").into()]);
+    }
+    arguments
 }
 
 /// The highest rate of a copied stream, where the codec bounds it: AC-3 has 640 kb/s at most (ATSC A/52), and E-AC-3 in practice 1 Mb/s.
@@ -323,6 +333,23 @@ pub(super) fn layout_name(audio: &Audio) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_leaves_out_what_a_clip_hides() {
+        let filters = |codec: &str, begins: Option<f64>| {
+            let audio =
+                Audio { codec: codec.into(), copy_begins_seconds: begins, ..Audio::default() };
+            let arguments = copying(&audio);
+            let at = arguments.iter().position(|one| one == "-bsf:a");
+            at.map(|at| arguments[at + 1].to_string_lossy().into_owned())
+        };
+        assert_eq!(filters("ac3", Some(-0.032)), None);
+        assert_eq!(filters("ac3", None), None);
+        assert_eq!(filters("flac", Some(-1.0)).as_deref(), Some(HIDDEN_FILTER));
+        assert_eq!(filters("aac", Some(-0.048)).as_deref(), Some(AAC_FILTER));
+        let both = format!("{AAC_FILTER},{HIDDEN_FILTER}");
+        assert_eq!(filters("aac", Some(-1.0)), Some(both));
+    }
 
     fn made(codec: &str, layout: &str, channels: u32, options: &Options) -> (String, String) {
         let audio = Audio {
