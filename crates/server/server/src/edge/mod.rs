@@ -32,7 +32,7 @@ pub(crate) use fair_queue::QueueFull;
 pub(crate) use growing::GrowingBody;
 pub(crate) use key::{KeyRules, key_of};
 pub(crate) use link::EdgeLink;
-pub(crate) use local::{Forwarded, LocalEdge, Opened, PassedBody, Viewer};
+pub(crate) use local::{Forwarded, LocalEdge, Lookup, Opened, PassedBody, Viewer};
 pub(crate) use purging::PurgeFailed;
 pub(crate) use start::Starting;
 

@@ -3,10 +3,13 @@
 use super::answer::{count_refusal, note_experience, refused_as};
 use super::forwarding::{self, check_length, forwarded_request};
 use super::growing::GrowingResponse;
-use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Opened, PassedBody, Viewer, key_of};
+use crate::edge::{
+    Cached, Forwarded, LocalEdge, Lookup, NoAnswer, Opened, PassedBody, Viewer, key_of,
+};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::{PassedResponse, Trouble};
+use edge::http_cache::{CacheStatus, VIA};
 use fullbore_http::{
     Context, Entity, Field, FileForm, LibraryPath, Method, Part, Refusal, Relayed, Request,
     Response,
@@ -95,7 +98,10 @@ async fn find(
             return Ok(relay(asked, &shared.response, body));
         }
     };
-    let response = respond(worker, request, (&file, path.as_bytes()), &cached);
+    let mut response = respond(worker, request, (&file, path.as_bytes()), &cached);
+    let status = cache_status(&response, &file, &cached, lookup);
+    response.add_field("Via", VIA);
+    response.add_field("Cache-Status", status);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
         _ => None,
@@ -104,8 +110,25 @@ async fn find(
         let arrived = file.arrive(&(range.start..range.start + 1), range.end).await;
         arrived.map_err(|error| trouble_of(&error))?;
     }
-    worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
+    worker.numbers.count(telemetry::Family::EdgeLookups, lookup.as_str());
     Ok((response, Some(file)))
+}
+
+/// What became of the request that a film answers, before anything is fetched for the body.
+fn cache_status(response: &Response, file: &File, cached: &Cached, lookup: Lookup) -> CacheStatus {
+    if let (Lookup::Asked { is_own }, Some(origin)) = (lookup, cached.described.origin) {
+        let (is_stored, is_collapsed) = (origin.status != 304, !is_own);
+        return CacheStatus::Forwarded { origin, is_stored, is_collapsed };
+    }
+    let mut parts = response.body.iter();
+    let has_all = parts.all(|part| match part {
+        Part::Range(range) => file.has_arrived(range),
+        _ => true,
+    });
+    match has_all {
+        true => CacheStatus::Hit { ttl: cached.ttl(reactor::now()) },
+        false => CacheStatus::Partial,
+    }
 }
 
 /// A response that is no object: a stored one, or the origin's.
