@@ -25,6 +25,7 @@ mod passing;
 mod passing_faults;
 mod purging;
 mod revalidating;
+mod rules;
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 mod s3_server;

@@ -317,7 +317,7 @@ impl LocalEdge {
         &self,
         asked: Purge,
         by: &str,
-        rules: KeyRules,
+        rules: &KeyRules,
     ) -> Result<Purged, PurgeFailed> {
         let begun = self.link.begin_purge(purge_of(asked, rules)?, by)?;
         let deadline = Instant::now() + PURGE_MAX;

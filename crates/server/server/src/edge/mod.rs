@@ -20,6 +20,7 @@ mod link;
 mod local;
 mod origin_health;
 mod passing;
+mod path_rules;
 mod purging;
 mod response_space;
 mod spellings;
@@ -33,6 +34,7 @@ pub(crate) use growing::GrowingBody;
 pub(crate) use key::{KeyRules, key_of};
 pub(crate) use link::EdgeLink;
 pub(crate) use local::{Forwarded, LocalEdge, Lookup, Opened, PassedBody, Viewer};
+pub(crate) use path_rules::PathSettings;
 pub(crate) use purging::PurgeFailed;
 pub(crate) use start::Starting;
 

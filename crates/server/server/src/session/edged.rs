@@ -42,17 +42,20 @@ pub(super) struct Asked<'a> {
 pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
     let Asked { worker, edge, request, path, spelling, viewer, body, .. } = asked;
     let path = path.as_bytes();
-    let key =
-        key_of(spelling.map_or(path, Vec::as_slice), request.query(), worker.libraries.key_rules());
+    let rules = &worker.libraries.key_rules;
+    let settings = rules.at(path);
+    let spelled = spelling.map_or(path, Vec::as_slice);
+    let key = key_of(spelled, request.query(), (rules, settings));
     if let Err(reject) = check_length(request, &key, body) {
         return (refused_as(worker, reject.as_str(), reject.into(), request), None);
     }
-    let to_forward = || forwarded_request(worker, (request, body), viewer.address());
+    let to_forward = || forwarded_request((worker, settings), (request, body), viewer.address());
     let forwarded = edge.forwarded(&to_forward);
     let mut tries = 1;
     let why = loop {
         // A response to a viewer whom the origin knows may be that viewer's alone, and only the helper knows which it may share.
-        let is_for_all = request.method.reads() && !forwarding::is_personal(worker, request);
+        let is_for_all =
+            request.method.reads() && !forwarding::is_personal((worker, settings), request);
         let found = match is_for_all {
             true => find(asked, &key, &forwarded).await,
             false => Err(Trouble::Uncacheable.into()),
