@@ -24,6 +24,7 @@ mod packager;
 mod passing;
 mod passing_faults;
 mod purging;
+mod ranges;
 mod revalidating;
 mod rules;
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
