@@ -152,6 +152,26 @@ fn a_password_or_a_cookie_makes_no_difference_because_a_bucket_gets_neither() {
 }
 
 #[test]
+fn a_small_range_of_a_large_object_costs_the_bucket_its_blocks() {
+    let (bucket, cache) = (Bucket::start(), tempdir().unwrap());
+    let film = bucket.put("film.mp4", 40 * MIB + 7, 1);
+    let other = bucket.put("other.mp4", 40 * MIB + 7, 2);
+    let server = bucket.edge(cache.path());
+    let fetch = |path: &str, range: &str| {
+        let range = format!("Range: bytes={range}\r\n");
+        let part = Plain::connect(server.address).fetch_with(path, &range);
+        assert_eq!(part.status, 206, "{}", part.head);
+        server.wait_for_news();
+        (part.body, server.sum("edge_fetched_bytes_total"))
+    };
+    let (first, mib) = (30 * MIB + 5, MIB as u64);
+    let range = format!("{first}-{}", first + 99);
+    assert_eq!(fetch("/film.mp4", &range), (film[first..first + 100].to_vec(), mib));
+    // The first block says how long it is, and the last one has seven bytes.
+    assert_eq!(fetch("/other.mp4", "-5"), (other[40 * MIB + 2..].to_vec(), 2 * mib + 7));
+}
+
+#[test]
 fn what_publish_has_put_there_plays() {
     let (bucket, library, cache) = (Bucket::start(), tempdir().unwrap(), tempdir().unwrap());
     let film = bytes(3 * MIB, 1);

@@ -3,6 +3,7 @@
 //! The real program is in front of an origin that behaves as the test wants ([`origin`]).
 
 mod bucket;
+mod cache_status;
 mod changes;
 mod crashes;
 mod faults;
@@ -23,7 +24,9 @@ mod packager;
 mod passing;
 mod passing_faults;
 mod purging;
+mod ranges;
 mod revalidating;
+mod rules;
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 mod s3_server;

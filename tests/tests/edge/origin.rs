@@ -48,6 +48,8 @@ pub(crate) enum Manner {
     Breaks(usize),
     /// It sends a range that was not requested.
     OtherRange,
+    /// It doesn't say of how many bytes a part is. If it doesn't know, a whole body has no length either.
+    NoTotal { is_known: bool },
     /// It states a wrong length of its body.
     LongerThanSaid,
     /// It sends other bytes under the same tag, and one byte less of them.
@@ -362,7 +364,8 @@ fn answer(
     if range.is_some_and(|(first, _)| first >= size) {
         return plain(&format!("416 Range Not Satisfiable\r\nContent-Range: bytes */{size}"));
     }
-    if manner == Manner::Chunked {
+    let is_endless = manner == Manner::NoTotal { is_known: false } && range.is_none();
+    if manner == Manner::Chunked || is_endless {
         write!(stream, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n{lines}\r\n")?;
         write!(stream, "{:x}\r\n", bytes.len())?;
         stream.write_all(&bytes)?;
@@ -376,7 +379,11 @@ fn answer(
     let said = body.len() + if manner == Manner::LongerThanSaid { 7 } else { 0 };
     let status = match range {
         Some(_) => {
-            format!("206 Partial Content\r\nContent-Range: bytes {first}-{}/{size}", end - 1)
+            let total = match manner {
+                Manner::NoTotal { .. } => "*".to_owned(),
+                _ => size.to_string(),
+            };
+            format!("206 Partial Content\r\nContent-Range: bytes {first}-{}/{total}", end - 1)
         }
         None => "200 OK".to_owned(),
     };

@@ -92,6 +92,18 @@ fn one_range_is_a_206_with_content_range() {
 }
 
 #[test]
+fn a_field_is_added_at_the_end_of_a_head() {
+    let mut answer = Case::default().get("");
+    let before = head(&answer);
+    answer.add_field("Via", "1.1 a");
+    answer.add_field("Age", 7);
+    assert_eq!(
+        head(&answer),
+        format!("{}Via: 1.1 a\r\nAge: 7\r\n\r\n", &before[..before.len() - 2])
+    );
+}
+
+#[test]
 fn several_ranges_are_multipart() {
     let answer = Case::default().get("Range: bytes=0-0,-1\r\n");
     assert!(head(&answer).contains(

@@ -1,5 +1,6 @@
 //! Responses: the head's bytes, and the body as parts that the caller reads.
 
+use std::fmt;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::Arc;
@@ -102,6 +103,21 @@ pub struct Response {
     pub body_bytes: u64,
     /// Set if the connection stays open after the body, as the head announces.
     pub keep_alive: bool,
+}
+
+impl Response {
+    /// Adds a field at the end of the head. Its value must be free of CR and LF.
+    pub fn add_field(&mut self, name: &str, value: impl fmt::Display) {
+        let end = self.head.len().saturating_sub(2);
+        debug_assert_eq!(
+            self.head.get(end..),
+            Some(&b"\r\n"[..]),
+            "a head ends with an empty line"
+        );
+        self.head.truncate(end);
+        // Writing to a Vec cannot fail.
+        let _ = write!(self.head, "{name}: {value}\r\n\r\n");
+    }
 }
 
 /// Enough for every head that this crate writes with short settings, so that it is allocated once.

@@ -1,5 +1,9 @@
 //! The caching edge: the server's origin, and the folder of its cache.
 
+mod rules;
+
+pub use rules::{EdgeRule, EdgeRuleFault, ParameterName, QueryNames, QueryUse};
+
 use super::entrance::{check_prefixes, prefixes};
 use super::{ConfigError, Route};
 use edge::OriginAddress;
@@ -42,6 +46,9 @@ pub struct EdgeConfig {
     /// a response is for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
+    /// Settings for some paths. The first matching rule applies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<EdgeRule>,
 }
 
 impl Default for EdgeConfig {
@@ -56,6 +63,7 @@ impl Default for EdgeConfig {
             purge_from: Vec::new(),
             forwarded_for: false,
             public_url: None,
+            rules: Vec::new(),
         }
     }
 }
@@ -111,6 +119,7 @@ impl EdgeConfig {
         if self.has_bucket() && sends_more {
             return Err(ConfigError::EdgeForwardedToBucket);
         }
+        self.check_rules()?;
         match (&self.origin, &self.cache) {
             (None, None) => return Ok(()),
             (Some(_), None) => return Err(ConfigError::OriginWithoutCache),
@@ -120,6 +129,19 @@ impl EdgeConfig {
             }
         }
         if route == Route::Bypass { Err(ConfigError::BypassWithOrigin) } else { Ok(()) }
+    }
+}
+
+impl EdgeConfig {
+    fn check_rules(&self) -> Result<(), ConfigError> {
+        let count = self.rules.len();
+        super::within("the number of edge.rules", count, 0..=rules::RULES_MAX, "up to 100")?;
+        let numbered = (1..).zip(&self.rules);
+        let mut faults = numbered.filter_map(|(number, rule)| {
+            let fault = rule.check(self.has_bucket()).err()?;
+            Some(ConfigError::EdgeRules { number, path: rule.path.clone(), fault })
+        });
+        faults.next().map_or(Ok(()), Err)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors in a configuration. Each is one line for people that names the setting and its allowed values.
 
-use super::{HeaderFault, SiloError, SitesError};
+use super::{EdgeRuleFault, HeaderFault, SiloError, SitesError};
 use catalog::FoldersError;
 use files::in_plain_words;
 use std::io;
@@ -68,6 +68,16 @@ pub enum ConfigError {
         path: String,
         /// Its fault.
         fault: HeaderFault,
+    },
+    /// A rule for some paths of an edge is invalid.
+    #[error("edge.rules, rule {number}, for {path:?}: {fault}")]
+    EdgeRules {
+        /// The rule's number, counted from 1.
+        number: usize,
+        /// Its path.
+        path: String,
+        /// Its fault.
+        fault: EdgeRuleFault,
     },
     /// The library's folders cannot be served together.
     #[error("{0}")]

@@ -30,7 +30,7 @@ pub use error::ConfigError;
 
 pub use self::acme::{AcmeChallenge, AcmeConfig};
 pub use self::changes::{SettingChange, Takes};
-pub use self::edge::EdgeConfig;
+pub use self::edge::{EdgeConfig, EdgeRule, EdgeRuleFault, ParameterName, QueryNames, QueryUse};
 pub use self::entrance::{AccessConfig, ProxyProtocol};
 pub use self::headers::{HeaderFault, HeaderRule};
 pub use self::net::Net;

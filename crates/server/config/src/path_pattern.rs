@@ -70,7 +70,7 @@ pub enum PatternFault {
     #[error(fmt = write_relative)]
     Relative(String),
     /// It ends with a slash, and no file's path does; this is the text.
-    #[error("it names a folder, and only files have headers; write {meant:?}", meant = format!("{}*", .0))]
+    #[error("it names a folder, and rules are for files; write {meant:?}", meant = format!("{}*", .0))]
     Folder(String),
     /// It has a segment that no file's path has, or control characters.
     #[error(

@@ -8,7 +8,7 @@ mod passed_response;
 pub use passed_response::PassedResponse;
 pub(crate) use passed_response::check_head;
 
-use crate::http_cache::{Fields, is_of_connection};
+use crate::http_cache::{Fields, ForwardStatus, is_of_connection};
 use crate::inquiry::{Findings, Inquiry};
 use crate::purge::{Purge, Purged};
 use crate::store::Damage;
@@ -367,6 +367,10 @@ pub struct Described {
     pub age_ms: u64,
     /// Whether it is served only because the origin cannot be reached.
     pub is_stale: bool,
+    /// How long its time has been over, in milliseconds.
+    pub expired_ms: u64,
+    /// The origin's answer to the question about it, unless the helper knew the answer.
+    pub origin: Option<ForwardStatus>,
     /// The origin's further header fields.
     #[serde(default)]
     pub fields: Fields,
@@ -523,6 +527,8 @@ mod tests {
             stale_ms: u64::MAX,
             age_ms: u64::MAX,
             is_stale: false,
+            expired_ms: u64::MAX,
+            origin: None,
             fields: Fields::default(),
         };
         let check = |described: Described| EdgeTold::Object(described).check();

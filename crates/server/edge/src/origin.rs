@@ -3,7 +3,7 @@
 use crate::contract::{ForwardedRequest, PATH_BYTES_MAX, Trouble};
 use crate::http_cache::Fields;
 use crate::policy::Terms;
-use crate::policy::{content_range, strong_etag, terms, unsatisfied};
+use crate::policy::{content_range, part, strong_etag, terms, unsatisfied};
 use escape::percent;
 use outbound::{certificate_trouble, with_causes};
 use reqwest::header::{
@@ -204,6 +204,13 @@ impl Origin {
                 let again = self.send(path, range.as_ref(), None, request).await?;
                 self.judge(path, again, range.unwrap_or(0..u64::MAX), is_last)
             }
+            StatusCode::PARTIAL_CONTENT
+                if part(answer.headers()).is_some_and(|(_, _, size)| size.is_none()) =>
+            {
+                // Blocks need a length. Without a range, the origin says it, or sends all that there is.
+                let whole = self.send(path, None, None, request).await?;
+                self.judge(path, whole, 0..u64::MAX, is_last)
+            }
             _ => self.judge(path, answer, range, is_last),
         }
     }
@@ -237,7 +244,7 @@ impl Origin {
         if is_whole && !is_object {
             return Ok(Verdict::Other(Box::new(answer), Trouble::Uncacheable));
         }
-        found(answer, asked).map(Verdict::found)
+        found(answer, asked, None).map(Verdict::found)
     }
 
     /// The path of a URL that a response to a request for `path` names, if it is one of this origin's.
@@ -312,12 +319,12 @@ impl Origin {
         sent.send().await.map_err(|error| broken(path, error))
     }
 
-    /// Requests `range` of a version, by a `request` that is no viewer's.
+    /// Requests `range` of a version whose length is known, by a `request` that is no viewer's.
     pub(crate) async fn bring(
         &self,
         path: &str,
         range: Range<u64>,
-        etag: &str,
+        (etag, size): (&str, u64),
         request: &ForwardedRequest,
     ) -> Result<Found, Refused> {
         let answer = self.send(path, Some(&range), Some((IF_MATCH, etag)), request).await?;
@@ -339,7 +346,7 @@ impl Origin {
             }
             status => {
                 accepted(path, status, true)?;
-                found(answer, range)
+                found(answer, range, Some(size))
             }
         }
     }
@@ -470,15 +477,19 @@ async fn refused_by_bucket(path: &str, answer: Response, signer: &S3Signer) -> R
     (why, format!("{path}: {}", refusal.words(signer)))
 }
 
-/// Checks the header of an answer against the request: which bytes follow, and of which object.
-fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
+/// Checks the header of an answer against the request: which bytes follow, and of which object. An answer that doesn't say how long that is may be a
+/// part of one whose length is `known`.
+fn found(answer: Response, asked: Range<u64>, known: Option<u64>) -> Result<Found, Refused> {
     let path = answer.url().path().to_owned();
     let wrong = |what: &str| Err((Trouble::Wrong, format!("{path}: {what}")));
     let length = answer.content_length();
     let (size, range) = match answer.status() {
         StatusCode::PARTIAL_CONTENT => {
-            let Some((start, end, size)) = content_range(answer.headers()) else {
+            let Some((start, end, size)) = part(answer.headers()) else {
                 return wrong("the origin sent a part and does not say which");
+            };
+            let Some(size) = size.or(known) else {
+                return wrong("the origin sent a part and does not say of how many bytes");
             };
             if start != asked.start || end != asked.end.min(size) {
                 return wrong("the origin sent another part than was asked for");
@@ -531,107 +542,5 @@ fn without_secrets(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_origin_is_a_scheme_a_host_and_a_path() {
-        let of = |text: &str, path: &str| {
-            OriginAddress::parse(text).unwrap().of(path).map(|url| url.to_string())
-        };
-        assert_eq!(of("http://a", "/b c").as_deref(), None, "it is not encoded");
-        assert_eq!(of("http://a", "/b%20c").as_deref(), Some("http://a/b%20c"));
-        assert_eq!(of("https://a:1/x/", "/b").as_deref(), Some("https://a:1/x/b"));
-        assert_eq!(of("http://a/x", "/../b"), None, "it leads elsewhere");
-        assert_eq!(of("http://a/x", "/b?c=/../d").as_deref(), Some("http://a/x/b?c=/../d"));
-        assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
-        let named = |value: &str| {
-            let address = OriginAddress::parse("http://192.0.2.1/x").unwrap();
-            Origin::new(address, Duration::from_secs(1)).unwrap().path_of("/a", value)
-        };
-        assert_eq!(named("/x/b?c").as_deref(), Some("/b?c"));
-        assert_eq!(named("/b"), None, "not below the address");
-        assert_eq!(named(&format!("/x/{}", "b".repeat(PATH_BYTES_MAX))), None);
-        let parts = |text: &str| {
-            let address = OriginAddress::parse(text).unwrap();
-            (address.port(), address.is_named())
-        };
-        assert_eq!(parts("https://a.example/x"), (443, true));
-        assert_eq!(parts("http://192.0.2.1"), (80, false));
-        assert_eq!(parts("http://[2001:db8::1]:8080"), (8080, false));
-        for text in ["a", "ftp://a", "http://", "http://u@a", "http://a?b", "http://a#b"] {
-            assert!(OriginAddress::parse(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn urls_of_the_origin_become_those_of_the_edge() {
-        let origin = |address: &str| {
-            Origin::new(OriginAddress::parse(address).unwrap(), Duration::from_secs(1)).unwrap()
-        };
-        let below = origin("http://192.0.2.1:8080/films");
-        let localized = |origin: &Origin, value: &str| {
-            let mut fields = Fields::of(&[("Location", value), ("X-Other", value)]);
-            origin.localize("/a/b", &mut fields);
-            assert_eq!(fields.first("x-other"), Some(value));
-            fields.first("location").unwrap().to_owned()
-        };
-        for (named, local) in [
-            ("/films/c?d=e#f", "/c?d=e#f"),
-            ("http://192.0.2.1:8080/films/c", "/c"),
-            ("//192.0.2.1:8080/films/c", "/c"),
-            // The same for viewers, or not of this origin.
-            ("c", "c"),
-            ("../c?u=http://192.0.2.1:8080/films/x", "../c?u=http://192.0.2.1:8080/films/x"),
-            ("/other", "/other"),
-            ("http://192.0.2.1/films/c", "http://192.0.2.1/films/c"),
-            ("https://cdn.example/films/c", "https://cdn.example/films/c"),
-            // That would lead to another host.
-            ("/films//evil.example/c", "/films//evil.example/c"),
-            // UTF-8 that is not encoded, as its bytes are read; and bytes that are no UTF-8.
-            ("/films/caf\u{c3}\u{a9}#caf\u{c3}\u{a9}", "/caf%C3%A9#caf\u{c3}\u{a9}"),
-            ("/films/caf\u{e9}", "/films/caf\u{e9}"),
-        ] {
-            assert_eq!(localized(&below, named), local, "{named}");
-        }
-        let root = origin("http://192.0.2.1");
-        assert_eq!(localized(&root, "http://192.0.2.1/c"), "/c");
-        assert_eq!(localized(&root, "/c#d"), "/c#d");
-    }
-
-    #[test]
-    fn what_is_secret_in_an_address_is_not_shown() {
-        for (text, shown) in [
-            ("http://us:pw@h/x", "http://...@h/x"),
-            ("http://us:p/w@h/x", "http://...@h/x"),
-            ("us:pw@h/x", "...@h/x"),
-            ("https://h/x?token=pw", "https://h/x?..."),
-            ("https://us:pw@h:port/", "https://...@h:port/"),
-            ("s3://us:pw@films?port=1", "s3://...@films?port=1"),
-        ] {
-            let said = OriginAddress::parse(text).unwrap_err();
-            assert!(said.contains(&format!("{shown:?}")), "{said}");
-            assert!(!said.contains("us:") && !said.contains("pw"), "{said}");
-        }
-    }
-
-    #[test]
-    fn a_bucket_is_an_origin_whose_objects_have_the_paths_as_names() {
-        let text = "s3://films/hd?endpoint=http://127.0.0.1:1";
-        assert_eq!(OriginAddress::parse(text).unwrap().to_string(), text);
-        for text in ["s3://", "s3://films?port=1"] {
-            assert!(OriginAddress::parse(text).is_err(), "{text}");
-        }
-        for key in ["a/b c?d#e%2f", "ö", ""] {
-            assert_eq!(key_of(&escaped(key.as_bytes())).as_deref(), Some(key));
-        }
-        assert_eq!(key_of(&escaped(b"a\xff")), None, "no text");
-        assert_eq!((key_of("/a%2"), key_of("/a%zz"), key_of("a")), (None, None, None));
-    }
-
-    #[test]
-    fn different_paths_stay_different_when_they_are_escaped() {
-        assert_eq!(escaped(b"a/b c?d#e%2f\xff"), "/a/b%20c%3Fd%23e%252f%FF");
-        assert_eq!(escaped(b".well-known/x~"), "/.well-known/x~");
-    }
-}
+#[path = "origin_tests.rs"]
+mod tests;

@@ -180,11 +180,18 @@ pub(crate) fn strong_etag(header: &HeaderMap) -> Option<String> {
 
 /// The first byte, the one after the last, and the whole length, from `bytes 0-9/100`.
 pub fn content_range(header: &HeaderMap) -> Option<(u64, u64, u64)> {
+    let (first, end, size) = part(header)?;
+    Some((first, end, size?))
+}
+
+/// The same, also from the `bytes 0-9/*` of an origin that doesn't know the whole length (RFC 9110 section 14.4).
+pub(crate) fn part(header: &HeaderMap) -> Option<(u64, u64, Option<u64>)> {
     let value = text(header, CONTENT_RANGE)?;
     let (range, size) = value.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
-    let (first, last, size) = (number(first)?, number(last)?, number(size)?);
-    (first <= last && last < size).then(|| (first, last + 1, size))
+    let (first, end) = (number(first)?, number(last)?.checked_add(1)?);
+    let size = if size == "*" { None } else { Some(number(size)?) };
+    (first < end && size.is_none_or(|size| end <= size)).then_some((first, end, size))
 }
 
 /// The whole length, from the `bytes */100` of a range that does not exist.
@@ -414,6 +421,12 @@ mod tests {
             "",
         ] {
             assert_eq!(of(wrong), None, "{wrong}");
+        }
+        let part = |value: &str| part(&header(&[&format!("Content-Range: {value}")]));
+        assert_eq!(part("bytes 0-9/*"), Some((0, 10, None)));
+        assert_eq!(part("bytes 0-9/100"), Some((0, 10, Some(100))));
+        for wrong in ["bytes */*", "bytes 9-8/*", "bytes 0-18446744073709551615/*"] {
+            assert_eq!(part(wrong), None, "{wrong}");
         }
         assert_eq!(unsatisfied(&header(&["Content-Range: bytes */100"])), Some(100));
         assert_eq!(unsatisfied(&header(&["Content-Range: bytes 0-9/100"])), None);

@@ -23,8 +23,8 @@ pub struct Libraries {
     pub gate: Option<Gate>,
     /// The files of a caching edge; none if the libraries' are served.
     pub(crate) edge: Option<LocalEdge>,
-    /// Set if an edge's requests carry the viewers' cookies.
-    pub(crate) sends_cookies: bool,
+    /// What an edge leaves out of its keys, and its settings by path.
+    pub(crate) key_rules: KeyRules,
     /// Methods, other than GET and HEAD, that an edge sends on to its origin.
     methods: Vec<String>,
     /// The addresses that may purge an edge's cache with `PURGE` requests.
@@ -33,8 +33,6 @@ pub struct Libraries {
     pub(crate) forwarded_for: bool,
     /// The scheme and the host by which viewers know an edge, if its requests carry them.
     pub(crate) public_scheme_and_host: Option<(String, String)>,
-    /// Set if an edge's origin is a bucket.
-    has_bucket: bool,
 }
 
 /// One library.
@@ -73,24 +71,20 @@ impl Libraries {
             Ok(Library { prefix, files, folders: Arc::clone(&library.folders), listing })
         };
         let all = folders.iter().zip(listings).map(library).collect::<io::Result<_>>()?;
+        let mut key_rules = KeyRules::of(config);
+        key_rules.checks_tokens = gate.is_some();
         let public = config.edge.public_scheme_and_host();
         Ok(Self {
             all,
             hosts: Hosts::new(config),
             gate,
             edge,
-            sends_cookies: config.edge.cookies,
+            key_rules,
             methods: config.edge.methods.clone(),
             purgers: config.edge.purgers(),
             forwarded_for: config.edge.forwarded_for,
             public_scheme_and_host: public.map(|(scheme, host)| (scheme.into(), host.into())),
-            has_bucket: config.edge.has_bucket(),
         })
-    }
-
-    /// What an edge leaves out of its keys.
-    pub(crate) fn key_rules(&self) -> KeyRules {
-        KeyRules { checks_tokens: self.gate.is_some(), has_bucket: self.has_bucket }
     }
 
     /// Whether a request that does not read is sent on to an edge's origin.

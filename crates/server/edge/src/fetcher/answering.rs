@@ -7,7 +7,10 @@ use super::{Helper, OBJECT_BYTES, full_disk, refused_for, shortened};
 use crate::contract::{
     BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
 };
-use crate::http_cache::{Fields, INDEX_FRESH, RequestDirectives, ResponseKind, Tags, update};
+use crate::http_cache::{
+    Fields, ForwardReason, ForwardStatus, INDEX_FRESH, RequestDirectives, ResponseKind, Tags,
+    update,
+};
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
 use crate::store::{Epoch, Outdated, Stored};
@@ -39,6 +42,8 @@ const TRIES: u32 = 3;
 struct Answer {
     object: Arc<Stored>,
     is_stale: bool,
+    /// The origin's answer, if it was asked.
+    origin: Option<ForwardStatus>,
     /// The bytes that came with the answer, if there were any, and their blocks, which are marked as being fetched.
     body: Option<(Found, Range<u64>)>,
     /// The slot of the request that the body answers.
@@ -71,7 +76,13 @@ impl<T> Looked<T> {
 
 impl Answer {
     fn of(object: Arc<Stored>) -> Self {
-        Self { object, is_stale: false, body: None, slot: None }
+        Self { object, is_stale: false, origin: None, body: None, slot: None }
+    }
+
+    /// One that the origin has reported with this status.
+    fn by_origin(self, why: ForwardReason, status: StatusCode) -> Self {
+        let status = status.as_u16();
+        Self { origin: Some(ForwardStatus { why, status }), ..self }
     }
 
     fn stale(object: Arc<Stored>) -> Self {
@@ -141,12 +152,13 @@ impl Helper {
             self.known().opening.remove(path);
         }
         match looked {
-            Ok(Looked::Object((Answer { object, is_stale, body, slot }, file))) => {
+            Ok(Looked::Object((Answer { object, is_stale, origin, body, slot }, file))) => {
                 if outdated.is_some() {
                     block_in_place(|| object.expire());
                 }
                 if is_over {
-                    self.tell_with(EdgeTold::Object(described(&object, is_stale)), Some(file));
+                    let described = described(&object, is_stale, origin);
+                    self.tell_with(EdgeTold::Object(described), Some(file));
                 }
                 if let Some((found, blocks)) = body {
                     let helper = Arc::clone(self);
@@ -262,7 +274,10 @@ impl Helper {
             Ok((Verdict::NotModified(header), _)) => match self.still(&known, header) {
                 Ok(former) => {
                     self.retag(&known, former);
-                    return Ok(Some(Looked::Object(Answer::of(known))));
+                    let answer = Answer::of(known);
+                    let confirmed =
+                        answer.by_origin(ForwardReason::Stale, StatusCode::NOT_MODIFIED);
+                    return Ok(Some(Looked::Object(confirmed)));
                 }
                 Err(refused) => refused,
             },
@@ -395,11 +410,13 @@ impl Helper {
         known: Option<Arc<Stored>>,
     ) -> Result<Answer, Refused> {
         self.origin.localize(path, &mut found.terms.fields);
+        let why = if known.is_some() { ForwardReason::Stale } else { ForwardReason::UriMiss };
+        let status = found.body.status();
         if let Some(known) = known {
             if known.etag == found.terms.etag && known.size == found.size {
                 let former = known.renew(found.terms);
                 self.retag(&known, former);
-                return Ok(Answer::of(known));
+                return Ok(Answer::of(known).by_origin(why, status));
             }
             self.end(&known, Trouble::Changed);
         }
@@ -420,7 +437,8 @@ impl Helper {
         object.take(blocks.clone());
         self.space().begin(object.number, &object.path, OBJECT_BYTES, Instant::now());
         self.known().add(Arc::clone(&object));
-        Ok(Answer { body: Some((found, blocks)), ..Answer::of(object) })
+        let answer = Answer { body: Some((found, blocks)), ..Answer::of(object) };
+        Ok(answer.by_origin(why, status))
     }
 }
 
@@ -466,8 +484,9 @@ pub(super) fn stale_left(object: &Stored) -> Duration {
     said.terms.fresh.saturating_add(said.terms.stale).saturating_sub(said.at.elapsed())
 }
 
-fn described(object: &Stored, is_stale: bool) -> Described {
+fn described(object: &Stored, is_stale: bool, origin: Option<ForwardStatus>) -> Described {
     let said = object.said();
+    let expired = said.at.elapsed().saturating_sub(said.terms.fresh);
     let kind = ResponseKind::of(&object.path, said.terms.content_type.as_deref());
     let retry = if kind == ResponseKind::Index { INDEX_FRESH } else { RETRY };
     let fresh = if is_stale { retry.min(stale_left(object)) } else { fresh_left(object) };
@@ -485,6 +504,8 @@ fn described(object: &Stored, is_stale: bool) -> Described {
         stale_ms: stale.as_millis() as u64,
         age_ms: (said.terms.age + said.at.elapsed()).as_millis() as u64,
         is_stale,
+        expired_ms: expired.as_millis() as u64,
+        origin,
         fields: said.terms.fields.clone(),
     }
 }

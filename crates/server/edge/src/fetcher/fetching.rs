@@ -107,7 +107,8 @@ impl Helper {
         let _slot = self.slots.take(RequestPurpose::Blocks(object.number)).await;
         let request = with_own_fields(&ForwardedRequest::get());
         let (path, bytes) = (&object.path, object.bytes_of(run));
-        let found = self.origin.bring(path, bytes, &object.etag, &request).await?;
+        let version = (&*object.etag, object.size);
+        let found = self.origin.bring(path, bytes, version, &request).await?;
         if found.terms.etag != object.etag || found.size != object.size {
             let said =
                 format!("{}: the origin sent another length under the same ETag", object.path);

@@ -5,11 +5,12 @@
 //! complete. Any other one, such as a page, events or pictures of a camera, is for its one viewer: many that are about that viewer don't say so.
 
 use super::leaving::Viewer;
-use super::passing::add_collapsed_lines;
 use super::receiving::{Arrived, Pause, Ready, Rest};
 use super::{Helper, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse};
-use crate::http_cache::{Fields, RequestDirectives, ResponseKind, Tags};
+use crate::http_cache::{
+    CacheStatus, Fields, ForwardReason, ForwardStatus, RequestDirectives, ResponseKind, Tags,
+};
 use crate::origin::Refused;
 use crate::store::{Epoch, StoredResponse, Use};
 use std::collections::HashMap;
@@ -165,7 +166,9 @@ impl Helper {
         }
         let file = self.store.open_response(known.number).ok()?;
         let mut fields = known.fields.clone();
-        add_collapsed_lines(&mut fields, known.status);
+        let origin = ForwardStatus { why: ForwardReason::UriMiss, status: known.status };
+        let collapsed = CacheStatus::Forwarded { origin, is_stored: true, is_collapsed: true };
+        collapsed.add_to(&mut fields);
         let response = PassedResponse {
             object: known.number,
             status: known.status,

@@ -11,8 +11,8 @@ use super::slots::{RequestPurpose, Slot};
 use super::{Helper, origin_answer::FIELDS_BYTES_MAX, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
 use crate::http_cache::{
-    Fields, Freshness, HELD_AFTER, Renewal, RequestDirectives, Tags, has_tags, is_blocking_reload,
-    is_invalidating, lifetime, renewal, update, validators,
+    CacheStatus, Fields, Freshness, HELD_AFTER, NAME, Renewal, RequestDirectives, Tags, VIA,
+    is_blocking_reload, is_invalidating, lifetime, renewal, update, validators,
 };
 use crate::origin::Refused;
 use crate::policy::{HeaderMap, fields_of};
@@ -34,9 +34,6 @@ pub(super) const WAITS_MAX: u32 = 2;
 
 /// How often a viewer's request looks again because the file of a stored response was gone. Then the origin is asked, whatever is in the folder.
 const LOST_MAX: u32 = 3;
-
-/// How this cache names itself in `Via`, `CDN-Loop` and `Cache-Status`.
-const NAME: &str = "fullbore";
 
 /// The most caches of this kind in a row; more are a loop (RFC 8586).
 const LOOP_MAX: usize = 8;
@@ -210,6 +207,13 @@ impl Helper {
 
     /// A stored response for a viewer. One whose file is gone is forgotten.
     pub(super) fn hit(&self, stored: &StoredResponse) -> Option<Ready> {
+        let now = std::time::Instant::now();
+        let left = stored.fresh_left(now).as_secs() as i64;
+        let ttl = if left > 0 { left } else { -(stored.stale_for(now).as_secs() as i64) };
+        self.answer_with(stored, CacheStatus::Hit { ttl })
+    }
+
+    fn answer_with(&self, stored: &StoredResponse, status: CacheStatus) -> Option<Ready> {
         let file = match stored.size {
             0 => None,
             _ => match self.open_body(stored) {
@@ -220,19 +224,14 @@ impl Helper {
                 }
             },
         };
-        let now = std::time::Instant::now();
         let mut fields = stored.fields.clone();
-        fields.remove(has_tags);
-        let left = stored.fresh_left(now).as_secs() as i64;
-        let ttl = if left > 0 { left } else { -(stored.stale_for(now).as_secs() as i64) };
-        fields.push("Via", format!("1.1 {NAME}"));
-        fields.push("Cache-Status", format!("{NAME}; hit; ttl={ttl}"));
+        status.add_to(&mut fields);
         let response = PassedResponse {
             object: stored.number,
             status: stored.status,
             fields,
             size: Some(stored.size),
-            age_ms: Some(stored.age(now).as_millis() as u64),
+            age_ms: Some(stored.age(std::time::Instant::now()).as_millis() as u64),
             is_complete: true,
             is_hit: true,
             is_stored: true,
@@ -394,10 +393,11 @@ impl Helper {
         let mut fields = known.fields.clone();
         update(&mut fields, &newer);
         // The viewer whose request it was gets all of the answer, as far as it fits into a message.
-        let ready = match fields.bytes() <= FIELDS_BYTES_MAX {
-            true => self.hit(&confirmed(known, fields, &newer, Now::read()))?,
-            false => self.hit(known)?,
+        let shown = match fields.bytes() <= FIELDS_BYTES_MAX {
+            true => confirmed(known, fields, &newer, Now::read()),
+            false => known.clone(),
         };
+        let ready = self.answer_with(&shown, CacheStatus::CONFIRMED)?;
         self.renew(known, request, &newer, asked);
         Some(ready)
     }
@@ -609,26 +609,9 @@ pub(super) fn is_loop(request: &ForwardedRequest) -> bool {
 /// The request with this cache's own lines (RFC 9110 section 7.6.3, RFC 8586).
 pub(super) fn with_own_fields(request: &ForwardedRequest) -> ForwardedRequest {
     let mut request = request.clone();
-    request.fields.push("Via", format!("1.1 {NAME}"));
+    request.fields.push("Via", VIA);
     request.fields.push("CDN-Loop", NAME);
     request
-}
-
-/// Makes the fields of a response from the origin those for its viewer: with lines about this cache (RFC 9211), and without tags.
-pub(super) fn add_own_lines(fields: &mut Fields, status: u16, is_stored: bool, is_stale: bool) {
-    fields.remove(has_tags);
-    let why = if is_stale { "stale" } else { "uri-miss" };
-    let stored = if is_stored { "; stored" } else { "" };
-    fields.push("Via", format!("1.1 {NAME}"));
-    fields.push("Cache-Status", format!("{NAME}; fwd={why}; fwd-status={status}{stored}"));
-}
-
-/// The same for a viewer who joins a response that arrives for another one.
-pub(super) fn add_collapsed_lines(fields: &mut Fields, status: u16) {
-    fields.remove(has_tags);
-    fields.push("Via", format!("1.1 {NAME}"));
-    let why = format!("{NAME}; fwd=uri-miss; fwd-status={status}; stored; collapsed");
-    fields.push("Cache-Status", why);
 }
 
 /// The time by both clocks.

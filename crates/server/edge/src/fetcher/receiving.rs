@@ -7,14 +7,16 @@ use super::origin_answer::{
     check_size, head_of, is_about_request, is_object, length_of, replaces, stored,
 };
 use super::passed_space::Reservation;
-use super::passing::{Now, add_own_lines};
+use super::passing::Now;
 use super::slots::Slot;
 use super::{Helper, OBJECT_BYTES, full_disk};
 use crate::contract::{
     BLOCK_BYTES, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
     passed_bytes_max,
 };
-use crate::http_cache::{Fields, ResponseKind, may_store};
+use crate::http_cache::{
+    CacheStatus, Fields, ForwardReason, ForwardStatus, ResponseKind, may_store,
+};
 use crate::origin::{Refused, broken, failure_of};
 use crate::store::{Epoch, StoredResponse};
 use reqwest::Response;
@@ -262,7 +264,9 @@ impl Helper {
             _arriving: arriving,
         });
         let failure = failure_of(answer.status());
-        add_own_lines(&mut fields, status, is_stored, known.is_some());
+        let why = if known.is_some() { ForwardReason::Stale } else { ForwardReason::UriMiss };
+        let origin = ForwardStatus { why, status };
+        CacheStatus::Forwarded { origin, is_stored, is_collapsed: false }.add_to(&mut fields);
         let response = PassedResponse {
             object: number,
             status,

@@ -4,6 +4,7 @@
 //! An existing crate, `http-cache-semantics`, answers the first two questions, but knows neither `CDN-Cache-Control` (RFC 9213), nor
 //! `must-understand`, `no-cache="field"` or the updates of RFC 9111 section 3.2 as this cache needs them.
 
+mod cache_status;
 mod dates;
 mod directives;
 mod fields;
@@ -13,6 +14,7 @@ mod reuse;
 mod storing;
 mod tags;
 
+pub use cache_status::{CacheStatus, ForwardReason, ForwardStatus, NAME, VIA};
 pub(crate) use dates::unix_seconds;
 pub use directives::{Directives, RequestDirectives};
 pub use fields::{Fields, latin1_of};

@@ -222,6 +222,20 @@ impl Cached {
         self.described.is_stale || self.at < since && !self.is_fresh(since)
     }
 
+    /// For how many seconds it is fresh, or has been stale if this is negative.
+    pub(crate) fn ttl(&self, now: Instant) -> i64 {
+        let Described { fresh_ms, expired_ms, .. } = self.described;
+        let since = now.saturating_duration_since(self.at);
+        let fresh = Duration::from_millis(fresh_ms);
+        let over = match self.described.is_stale {
+            // It counts as fresh until the origin, which can't be reached, is asked again.
+            true => Duration::from_millis(expired_ms).saturating_add(since),
+            false if self.is_fresh(now) => return fresh.saturating_sub(since).as_secs() as i64,
+            false => since.saturating_sub(fresh),
+        };
+        -(over.as_secs() as i64)
+    }
+
     pub(crate) fn is_ended(&self) -> bool {
         self.live.is_ended.load(Relaxed)
     }

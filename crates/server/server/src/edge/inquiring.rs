@@ -91,7 +91,7 @@ impl EdgeLink {
     ///
     /// # Errors
     /// Why it is not.
-    pub(crate) fn inquire(&self, asked: Inquiry, rules: KeyRules) -> Result<Findings, String> {
+    pub(crate) fn inquire(&self, asked: Inquiry, rules: &KeyRules) -> Result<Findings, String> {
         let (ticket, ask) = self.inquiring.begin(inquiry_of(asked, rules)?);
         // After it is listed: so either this or the thread that records the helper's end sees the other.
         match self.trouble() {
@@ -103,7 +103,7 @@ impl EdgeLink {
 }
 
 /// The question with its URL as responses are stored under it by these `rules`.
-fn inquiry_of(asked: Inquiry, rules: KeyRules) -> Result<Inquiry, &'static str> {
+fn inquiry_of(asked: Inquiry, rules: &KeyRules) -> Result<Inquiry, &'static str> {
     match asked {
         Inquiry::Why { url } => Ok(Inquiry::Why { url: stored_under(&url, rules).ok_or(NO_URL)? }),
         Inquiry::List { prefix, after } => {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_question_names_what_requests_are_stored_under() {
-        let rules = KeyRules { checks_tokens: false, has_bucket: false };
+        let rules = &KeyRules::default();
         let why = |url: &str| inquiry_of(Inquiry::Why { url: url.into() }, rules);
         let stored = Inquiry::Why { url: "/a%20b?x=1".into() };
         assert_eq!(why("https://edge.example//a b?x=1&token=t"), Ok(stored));

@@ -1,15 +1,12 @@
 //! Keys of stored responses: the path, and the query as far as it is the origin's.
 
-use crate::redact;
+use super::path_rules::{PathRules, PathSettings, is_of_server};
+use config::Config;
 use edge::escaped;
 use token::Token;
 
 /// Separates a decoded path, which never contains this byte, from a query.
 const QUERY: u8 = 0;
-
-/// Parameters of a query that are for this server: a token, and a player's report (CTA-5004). Each viewer has others, so they would make one
-/// film many.
-const OF_SERVER: [&[u8]; 2] = [b"token", b"CMCD"];
 
 /// The error for a URL that names nothing.
 pub(super) const NO_URL: &str = "write a URL such as https://edge.example/films/a.mp4, or its path, with bytes encoded correctly";
@@ -21,39 +18,50 @@ const QUERY_OF_BUCKET: &str =
 /// The error for the beginning of a URL that no key has.
 const PREFIX_WITH_TOKEN: &str = "responses are stored without the parameters token and CMCD: leave them out of the prefix, or purge the URL";
 
+/// The error for the beginning of a URL with a query that a rule changes.
+const PREFIX_WITH_RULE: &str = "a rule (edge.rules) leaves out or sorts parameters of this query, so the prefix would cover other URLs: write only the parameters that the rule keeps, in its order, or purge the URL";
+
 /// What of a request is no part of its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct KeyRules {
     /// This server checks tokens, so they are for it.
     pub(crate) checks_tokens: bool,
     /// The origin is a bucket, which gets no query.
     pub(crate) has_bucket: bool,
+    by_path: PathRules,
 }
 
-/// The key of a request for a decoded path: its path, and its query without what is for this server.
-pub(crate) fn key_of(path: &[u8], query: Option<&[u8]>, rules: KeyRules) -> Vec<u8> {
+impl KeyRules {
+    /// Those of a configuration that has passed [`Config::check`].
+    pub(crate) fn of(config: &Config) -> Self {
+        Self {
+            checks_tokens: !config.signing.keys.is_empty(),
+            has_bucket: config.edge.has_bucket(),
+            by_path: PathRules::of(&config.edge),
+        }
+    }
+
+    /// The settings for a decoded path, in its composed form.
+    pub(crate) fn at(&self, path: &[u8]) -> &PathSettings {
+        self.by_path.at(path)
+    }
+}
+
+/// The key of a request for a decoded path, for which these `settings` hold: its path, and its query without what is for this server. `path` may be
+/// in another form than that in which rules have matched it.
+pub(crate) fn key_of(
+    path: &[u8],
+    query: Option<&[u8]>,
+    (rules, settings): (&KeyRules, &PathSettings),
+) -> Vec<u8> {
     let mut key = path.to_vec();
     let query = query.filter(|_| !rules.has_bucket).unwrap_or_default();
-    let kept = query_sent_on(query, rules.checks_tokens);
+    let kept = settings.query_sent_on(query, rules.checks_tokens);
     if !kept.is_empty() {
         key.push(QUERY);
         key.extend_from_slice(&kept);
     }
     key
-}
-
-/// A query as the origin gets it. If this server checks tokens, they do not travel within other parameters either, such as the address of a
-/// playlist.
-fn query_sent_on(query: &[u8], checks_tokens: bool) -> Vec<u8> {
-    let kept = query.split(|byte| *byte == b'&').filter(|parameter| !is_of_server(parameter));
-    let kept = kept.filter(|parameter| !parameter.is_empty()).collect::<Vec<_>>().join(&b'&');
-    if checks_tokens { redact::without_signatures(&kept).into_owned() } else { kept }
-}
-
-/// Whether a parameter of a query is for this server.
-fn is_of_server(parameter: &[u8]) -> bool {
-    let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
-    OF_SERVER.contains(&name)
 }
 
 /// The path of a request to the origin, with its query, which is not decoded.
@@ -73,28 +81,40 @@ pub(super) fn escaped_key(key: &[u8]) -> String {
 
 /// The path and query under which the response to requests for a URL is stored. Scheme and host don't matter: an edge has one origin. `url` may
 /// also be a path. It may be signed, as viewers get it.
-pub(super) fn stored_under(url: &str, rules: KeyRules) -> Option<String> {
+pub(super) fn stored_under(url: &str, rules: &KeyRules) -> Option<String> {
     let (path, query) = path_and_query(url);
+    let path = requested(path, rules)?;
+    let key = key_of(&path, query.map(str::as_bytes), (rules, rules.at(&path)));
+    Some(escaped_key(&key))
+}
+
+/// The decoded path of a URL, as requests' paths are read.
+fn requested(path: &str, rules: &KeyRules) -> Option<Vec<u8>> {
     let path = escape::percent::decode(path.strip_prefix('/')?.as_bytes())?;
     let path = with_single_slashes(&path);
     let path = if rules.checks_tokens { without_token(&path) } else { path.as_slice() };
     // As requests' paths. The helper finds what is stored under other spellings.
     let path = escape::unicode::composed(path);
-    (!path.contains(&QUERY)).then(|| escaped_key(&key_of(&path, query.map(str::as_bytes), rules)))
+    (!path.contains(&QUERY)).then(|| path.into_owned())
 }
 
 /// How the paths and queries begin under which responses to requests for URLs are stored that begin with `prefix`.
 ///
 /// # Errors
 /// What to change, if there are none, or if it would cover others, too.
-pub(super) fn stored_beginning(prefix: &str, rules: KeyRules) -> Result<String, &'static str> {
+pub(super) fn stored_beginning(prefix: &str, rules: &KeyRules) -> Result<String, &'static str> {
     let stored = stored_under(prefix, rules).ok_or(NO_URL)?;
-    let Some(query) = path_and_query(prefix).1 else { return Ok(stored) };
+    let (path, Some(query)) = path_and_query(prefix) else { return Ok(stored) };
     if rules.has_bucket {
         return Err(QUERY_OF_BUCKET);
     }
     if query.split('&').any(|parameter| is_of_server(parameter.as_bytes())) {
         return Err(PREFIX_WITH_TOKEN);
+    }
+    let path = requested(path, rules).ok_or(NO_URL)?;
+    let sent_on = |settings: &PathSettings| settings.query_sent_on(query.as_bytes(), false);
+    if sent_on(rules.at(&path)) != sent_on(&PathSettings::default()) {
+        return Err(PREFIX_WITH_RULE);
     }
     // A separator at the end is part of it: without it, `/a?` would cover `/abc`, and `/a?x=1&` would cover `/a?x=10`.
     let end = match query.trim_end_matches('&') {
@@ -136,52 +156,60 @@ fn without_token(path: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_query_is_sent_on_without_what_is_for_this_server() {
-        let token = |signature: &str| format!("1790000000.{signature}.k1.2");
-        let (whole, redacted) = (token(&"0a".repeat(32)), token("-"));
-        let query = format!("CMCD=br%3D1&a=1&token={whole}&page=/t/{whole}/films&&b");
-        let sent = |checks_tokens| {
-            String::from_utf8(query_sent_on(query.as_bytes(), checks_tokens)).unwrap()
-        };
-        assert_eq!(sent(true), format!("a=1&page=/t/{redacted}/films&b"));
-        let whole = format!("a=1&page=/t/{whole}/films&b");
-        assert_eq!(sent(false), whole, "the origin may check its own");
+    fn rules(toml: &str) -> KeyRules {
+        KeyRules::of(&toml::from_str(toml).unwrap())
     }
 
-    const CHECKING: KeyRules = KeyRules { checks_tokens: true, has_bucket: false };
-    const PLAIN: KeyRules = KeyRules { checks_tokens: false, has_bucket: false };
+    fn checking() -> KeyRules {
+        KeyRules { checks_tokens: true, ..KeyRules::default() }
+    }
+
+    fn bucket() -> KeyRules {
+        KeyRules { has_bucket: true, ..KeyRules::default() }
+    }
+
+    fn key(path: &[u8], query: Option<&[u8]>, rules: &KeyRules) -> Vec<u8> {
+        key_of(path, query, (rules, rules.at(path)))
+    }
 
     #[test]
     fn a_signed_url_has_the_key_of_its_path() {
         let token = format!("1790000000.{}.k1.2", "0a".repeat(32));
         let signed = format!("https://edge.example/t/{token}/films/a.mp4?x=1");
-        assert_eq!(stored_under(&signed, CHECKING).unwrap(), "/films/a.mp4?x=1");
+        assert_eq!(stored_under(&signed, &checking()).unwrap(), "/films/a.mp4?x=1");
         let unsigned = format!("/t/{token}/films/a.mp4?x=1");
-        assert_eq!(stored_under(&signed, PLAIN).unwrap(), unsigned, "the origin may check it");
+        assert_eq!(
+            stored_under(&signed, &KeyRules::default()).unwrap(),
+            unsigned,
+            "the origin may check it"
+        );
         let doubled = format!("https://edge.example//t//{token}//films//a.mp4?x=1");
-        assert_eq!(stored_under(&doubled, CHECKING).unwrap(), "/films/a.mp4?x=1");
-        assert_eq!(stored_under("/t/films/a", CHECKING).unwrap(), "/t/films/a", "a folder");
+        assert_eq!(stored_under(&doubled, &checking()).unwrap(), "/films/a.mp4?x=1");
+        assert_eq!(stored_under("/t/films/a", &checking()).unwrap(), "/t/films/a", "a folder");
     }
 
     #[test]
     fn a_bucket_gets_no_query_so_keys_have_none() {
-        let rules = KeyRules { has_bucket: true, ..PLAIN };
-        let asked = key_of(b"film.mp4", Some(b"session=1"), rules);
-        assert_eq!(asked, key_of(b"film.mp4", None, rules));
-        assert_eq!(stored_under("/film.mp4?session=2", rules).unwrap(), escaped_key(&asked));
+        let rules = bucket();
+        let asked = key(b"film.mp4", Some(b"session=1"), &rules);
+        assert_eq!(asked, key(b"film.mp4", None, &rules));
+        assert_eq!(stored_under("/film.mp4?session=2", &rules).unwrap(), escaped_key(&asked));
         assert_eq!(escaped_key(&asked), "/film.mp4");
     }
 
     #[test]
     fn a_url_and_the_request_for_it_have_the_same_key() {
-        let stored = |url| stored_under(url, CHECKING).unwrap();
+        let stored = |url| stored_under(url, &checking()).unwrap();
         assert_eq!(stored("https://edge.example:8443/a%20b/%41.mp4"), "/a%20b/A.mp4");
         assert_eq!(stored("/a b/A.mp4"), "/a%20b/A.mp4");
         assert_eq!(stored("http://h"), "/");
         assert_eq!(stored("/a?x=%2f&token=t&&CMCD=c&y"), "/a?x=%2f&y");
         assert_eq!(stored("/a?token=t"), "/a");
-        assert_eq!(stored_under("/a?token=t&x", PLAIN).unwrap(), "/a?x", "without keys as well");
+        assert_eq!(
+            stored_under("/a?token=t&x", &KeyRules::default()).unwrap(),
+            "/a?x",
+            "without keys as well"
+        );
         for spelled in ["/films/\u{e9}", "//films///e\u{301}", "/films/e%CC%81"] {
             assert_eq!(stored(spelled), "/films/%C3%A9");
         }
@@ -189,14 +217,37 @@ mod tests {
         assert_eq!(stored("/films/\u{e9}"), "/films/%C3%A9");
         assert_eq!(stored("https://edge.example//films///a.mp4"), "/films/a.mp4");
         for other in ["", "a", "/%zz", "/a%00b"] {
-            assert_eq!(stored_under(other, CHECKING), None, "{other}");
+            assert_eq!(stored_under(other, &checking()), None, "{other}");
         }
-        let asked = key_of(b"a b", Some(b"q=\"1\"&token=t"), CHECKING);
+        let asked = key(b"a b", Some(b"q=\"1\"&token=t"), &checking());
         assert_eq!(escaped_key(&asked), stored("/a%20b?q=\"1\""));
     }
+
+    #[test]
+    fn a_purged_url_has_the_key_that_its_paths_rule_makes() {
+        let rules = rules(
+            "[[edge.rules]]\npath = \"/caf\u{e9}/*\"\nquery = \"sort\"\nquery_drop = [\"utm_*\"]\n",
+        );
+        let asked = key("caf\u{e9}/a".as_bytes(), Some(b"b=1&utm_x=1&a=2"), &rules);
+        assert_eq!(escaped_key(&asked), "/caf%C3%A9/a?a=2&b=1");
+        for url in ["https://h/caf%C3%A9/a?a=2&b=1", "//cafe%CC%81//a?b=1&utm_y=2&a=2&token=t"] {
+            assert_eq!(stored_under(url, &rules).unwrap(), escaped_key(&asked), "{url}");
+        }
+        for (prefix, beginning) in [
+            ("/caf\u{e9}/a?", Ok("/caf%C3%A9/a?")),
+            ("/caf\u{e9}/a?a=", Ok("/caf%C3%A9/a?a=")),
+            ("/caf\u{e9}/a?utm_x=1", Err(PREFIX_WITH_RULE)),
+            ("/caf\u{e9}/a?b=1&a", Err(PREFIX_WITH_RULE)),
+            ("/b?b=1&a", Ok("/b?b=1&a")),
+        ] {
+            let found = stored_beginning(prefix, &rules);
+            assert_eq!(found.as_deref().map_err(|why| *why), beginning, "{prefix}");
+        }
+    }
+
     #[test]
     fn a_prefix_covers_no_more_than_it_says() {
-        let stored = |prefix| stored_beginning(prefix, CHECKING);
+        let stored = |prefix| stored_beginning(prefix, &checking());
         for (prefix, beginning) in [
             ("/", "/"),
             ("/films/2025/", "/films/2025/"),
@@ -217,10 +268,9 @@ mod tests {
             assert_eq!(stored(prefix), Err(PREFIX_WITH_TOKEN), "{prefix} would cover more");
         }
         assert_eq!(stored("a"), Err(NO_URL));
-        let bucket = KeyRules { has_bucket: true, ..PLAIN };
-        assert_eq!(stored_beginning("/a", bucket).as_deref(), Ok("/a"));
+        assert_eq!(stored_beginning("/a", &bucket()).as_deref(), Ok("/a"));
         for prefix in ["/a?", "/a?x=1"] {
-            assert_eq!(stored_beginning(prefix, bucket), Err(QUERY_OF_BUCKET), "{prefix}");
+            assert_eq!(stored_beginning(prefix, &bucket()), Err(QUERY_OF_BUCKET), "{prefix}");
         }
     }
 }

@@ -43,6 +43,8 @@ fn described(path: &str, object: u64, terms_ms: (u64, u64)) -> Described {
         stale_ms: terms_ms.1,
         age_ms: 0,
         is_stale: false,
+        expired_ms: 0,
+        origin: None,
         fields: edge::http_cache::Fields::default(),
     }
 }

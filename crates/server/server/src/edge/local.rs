@@ -96,8 +96,27 @@ pub(crate) enum PassedBody {
 /// the origin refuses everyone, each question would answer only one of those who wait.
 const FOR_OTHERS_MAX: u32 = 2;
 
-/// How a file was found: a counter's label.
-pub(crate) type Lookup = &'static str;
+/// How a file was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    /// It was known and fresh.
+    Hit,
+    /// It is served although it is not fresh.
+    Stale,
+    /// The helper was asked first: for this viewer, or for another one.
+    Asked { is_own: bool },
+}
+
+impl Lookup {
+    /// Its label in metrics.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Hit => "hit",
+            Self::Stale => "stale",
+            Self::Asked { .. } => "asked",
+        }
+    }
+}
 
 /// The answer about a path.
 pub(crate) enum Opened {
@@ -109,7 +128,8 @@ pub(crate) enum Opened {
 
 /// The helper's answer to a viewer who has waited for it.
 enum Waited {
-    Object(Arc<Cached>),
+    /// An object, and whether the helper was asked for this viewer.
+    Object(Arc<Cached>, bool),
     Response(Arc<SharedResponse>),
 }
 
@@ -167,27 +187,23 @@ impl LocalEdge {
             if open.cached.is_fresh(now) {
                 (open.used, open.is_told) = (now, false);
                 let (file, cached) = (Rc::clone(&open.file), Arc::clone(&open.cached));
-                return Ok(Opened::Object(file, cached, "hit"));
+                return Ok(Opened::Object(file, cached, Lookup::Hit));
             }
         }
         let since = Instant::now();
         let wanted = Wanted { offset, asker: forwarded.asker, request: forwarded.request };
         let looked = self.link.look(&escaped_key(path), &wanted, since, viewer.client())?;
-        let (cached, has_waited) = match looked {
-            Looked::Found(cached) => (cached, false),
+        let (cached, asked) = match looked {
+            Looked::Found(cached) => (cached, Lookup::Hit),
             // Boxed, so that requests for a fresh film do not pay for it.
             Looked::Waits(waiting) => {
                 match Box::pin(self.wait(waiting, &wanted, since, viewer)).await? {
-                    Waited::Object(cached) => (cached, true),
+                    Waited::Object(cached, is_own) => (cached, Lookup::Asked { is_own }),
                     Waited::Response(shared) => return Ok(Opened::Response(shared)),
                 }
             }
         };
-        let lookup = match (cached.is_stale(since), has_waited) {
-            (true, _) => "stale",
-            (false, true) => "asked",
-            (false, false) => "hit",
-        };
+        let lookup = if cached.is_stale(since) { Lookup::Stale } else { asked };
         let file = self.file(path, &cached)?;
         Ok(Opened::Object(file, cached, lookup))
     }
@@ -204,7 +220,10 @@ impl LocalEdge {
         let mut for_others = 0;
         loop {
             let asks_again = match waiting.reply() {
-                Some(Reply::Is(answer)) => return answer.clone().map(Waited::Object),
+                Some(Reply::Is(answer)) => {
+                    let is_own = waiting.is_by(wanted.asker);
+                    return answer.clone().map(|cached| Waited::Object(cached, is_own));
+                }
                 Some(Reply::Response(shared)) => {
                     let is_own = waiting.is_by(wanted.asker);
                     if is_own || !shared.is_for(since) || wants_other(&(wanted.request)()) {
@@ -225,7 +244,7 @@ impl LocalEdge {
             if asks_again {
                 let path = waiting.path();
                 match self.link.look(&path, wanted, since, viewer.client())? {
-                    Looked::Found(cached) => return Ok(Waited::Object(cached)),
+                    Looked::Found(cached) => return Ok(Waited::Object(cached, false)),
                     Looked::Waits(again) => waiting = again,
                 }
             }
@@ -298,7 +317,7 @@ impl LocalEdge {
         &self,
         asked: Purge,
         by: &str,
-        rules: KeyRules,
+        rules: &KeyRules,
     ) -> Result<Purged, PurgeFailed> {
         let begun = self.link.begin_purge(purge_of(asked, rules)?, by)?;
         let deadline = Instant::now() + PURGE_MAX;

@@ -20,6 +20,7 @@ mod link;
 mod local;
 mod origin_health;
 mod passing;
+mod path_rules;
 mod purging;
 mod response_space;
 mod spellings;
@@ -32,7 +33,8 @@ pub(crate) use fair_queue::QueueFull;
 pub(crate) use growing::GrowingBody;
 pub(crate) use key::{KeyRules, key_of};
 pub(crate) use link::EdgeLink;
-pub(crate) use local::{Forwarded, LocalEdge, Opened, PassedBody, Viewer};
+pub(crate) use local::{Forwarded, LocalEdge, Lookup, Opened, PassedBody, Viewer};
+pub(crate) use path_rules::PathSettings;
 pub(crate) use purging::PurgeFailed;
 pub(crate) use start::Starting;
 

@@ -208,7 +208,7 @@ impl EdgeLink {
         &self,
         asked: Purge,
         by: &str,
-        rules: KeyRules,
+        rules: &KeyRules,
     ) -> Result<Purged, PurgeFailed> {
         self.begin_purge(purge_of(asked, rules)?, by)?.wait()
     }
@@ -218,7 +218,7 @@ impl EdgeLink {
 ///
 /// # Errors
 /// If no response can be stored there.
-pub(super) fn purge_of(asked: Purge, rules: KeyRules) -> Result<Purge, PurgeFailed> {
+pub(super) fn purge_of(asked: Purge, rules: &KeyRules) -> Result<Purge, PurgeFailed> {
     let scope = match asked.scope {
         PurgeScope::Url(url) => {
             let stored = stored_under(&url, rules).ok_or(NO_URL);
@@ -281,7 +281,7 @@ mod tests {
         let line = line(&one, Purged::default());
         assert!(line.starts_with("marked as stale by 10.0.0.1: tags a"), "{line}");
         assert!(!line.contains('\n'), "{line}");
-        let rules = KeyRules { checks_tokens: false, has_bucket: false };
+        let rules = &KeyRules::default();
         let line_of = |scope| {
             let purge = purge_of(Purge { scope, is_soft: false }, rules).unwrap();
             super::line(&UnderWay { purge, by: "x".into(), outcome: None }, Purged::default())

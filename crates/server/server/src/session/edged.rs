@@ -3,10 +3,13 @@
 use super::answer::{count_refusal, note_experience, refused_as};
 use super::forwarding::{self, check_length, forwarded_request};
 use super::growing::GrowingResponse;
-use crate::edge::{Cached, Forwarded, LocalEdge, NoAnswer, Opened, PassedBody, Viewer, key_of};
+use crate::edge::{
+    Cached, Forwarded, LocalEdge, Lookup, NoAnswer, Opened, PassedBody, Viewer, key_of,
+};
 use crate::worker::Worker;
 use disk::{File, ReadError};
 use edge::contract::{PassedResponse, Trouble};
+use edge::http_cache::{CacheStatus, VIA};
 use fullbore_http::{
     Context, Entity, Field, FileForm, LibraryPath, Method, Part, Refusal, Relayed, Request,
     Response,
@@ -39,17 +42,20 @@ pub(super) struct Asked<'a> {
 pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
     let Asked { worker, edge, request, path, spelling, viewer, body, .. } = asked;
     let path = path.as_bytes();
-    let key =
-        key_of(spelling.map_or(path, Vec::as_slice), request.query(), worker.libraries.key_rules());
+    let rules = &worker.libraries.key_rules;
+    let settings = rules.at(path);
+    let spelled = spelling.map_or(path, Vec::as_slice);
+    let key = key_of(spelled, request.query(), (rules, settings));
     if let Err(reject) = check_length(request, &key, body) {
         return (refused_as(worker, reject.as_str(), reject.into(), request), None);
     }
-    let to_forward = || forwarded_request(worker, (request, body), viewer.address());
+    let to_forward = || forwarded_request((worker, settings), (request, body), viewer.address());
     let forwarded = edge.forwarded(&to_forward);
     let mut tries = 1;
     let why = loop {
         // A response to a viewer whom the origin knows may be that viewer's alone, and only the helper knows which it may share.
-        let is_for_all = request.method.reads() && !forwarding::is_personal(worker, request);
+        let is_for_all =
+            request.method.reads() && !forwarding::is_personal((worker, settings), request);
         let found = match is_for_all {
             true => find(asked, &key, &forwarded).await,
             false => Err(Trouble::Uncacheable.into()),
@@ -95,7 +101,10 @@ async fn find(
             return Ok(relay(asked, &shared.response, body));
         }
     };
-    let response = respond(worker, request, (&file, path.as_bytes()), &cached);
+    let mut response = respond(worker, request, (&file, path.as_bytes()), &cached);
+    let status = cache_status(&response, &file, &cached, lookup);
+    response.add_field("Via", VIA);
+    response.add_field("Cache-Status", status);
     let first = response.body.iter().find_map(|part| match part {
         Part::Range(range) => Some(range.clone()),
         _ => None,
@@ -104,8 +113,25 @@ async fn find(
         let arrived = file.arrive(&(range.start..range.start + 1), range.end).await;
         arrived.map_err(|error| trouble_of(&error))?;
     }
-    worker.numbers.count(telemetry::Family::EdgeLookups, lookup);
+    worker.numbers.count(telemetry::Family::EdgeLookups, lookup.as_str());
     Ok((response, Some(file)))
+}
+
+/// What became of the request that a film answers, before anything is fetched for the body.
+fn cache_status(response: &Response, file: &File, cached: &Cached, lookup: Lookup) -> CacheStatus {
+    if let (Lookup::Asked { is_own }, Some(origin)) = (lookup, cached.described.origin) {
+        let (is_stored, is_collapsed) = (origin.status != 304, !is_own);
+        return CacheStatus::Forwarded { origin, is_stored, is_collapsed };
+    }
+    let mut parts = response.body.iter();
+    let has_all = parts.all(|part| match part {
+        Part::Range(range) => file.has_arrived(range),
+        _ => true,
+    });
+    match has_all {
+        true => CacheStatus::Hit { ttl: cached.ttl(reactor::now()) },
+        false => CacheStatus::Partial,
+    }
 }
 
 /// A response that is no object: a stored one, or the origin's.

@@ -1,5 +1,6 @@
 //! What of a viewer's request travels to the origin.
 
+use crate::edge::PathSettings;
 use crate::redact;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
@@ -88,9 +89,9 @@ impl Identity {
         Self { has_passwords: !has_bucket, has_cookies: !has_bucket && sends_cookies }
     }
 
-    fn of(worker: &Worker) -> Self {
-        let libraries = &worker.libraries;
-        Self::that_travels(libraries.key_rules().has_bucket, libraries.sends_cookies)
+    fn of(worker: &Worker, settings: &PathSettings) -> Self {
+        let has_bucket = worker.libraries.key_rules.has_bucket;
+        Self::that_travels(has_bucket, settings.sends_cookies)
     }
 
     /// Whether a field is one of them.
@@ -100,9 +101,9 @@ impl Identity {
     }
 }
 
-/// Whether a request tells the origin who its viewer is: by a password, or by a cookie.
-pub(super) fn is_personal(worker: &Worker, request: &Request) -> bool {
-    let identity = Identity::of(worker);
+/// Whether a request to a path with these settings tells the origin who its viewer is: by a password, or by a cookie.
+pub(super) fn is_personal((worker, settings): (&Worker, &PathSettings), request: &Request) -> bool {
+    let identity = Identity::of(worker, settings);
     let mut is_personal = false;
     request.each_line(|name, _| is_personal |= identity.has(name));
     is_personal
@@ -128,15 +129,15 @@ pub(super) fn check_length(request: &Request, key: &[u8], body: &[u8]) -> Result
     }
 }
 
-/// The request of the viewer at `address` as it is sent on.
+/// The request of the viewer at `address`, to a path with these settings, as it is sent on.
 pub(super) fn forwarded_request(
-    worker: &Worker,
+    (worker, settings): (&Worker, &PathSettings),
     (request, body): (&Request, &[u8]),
     address: IpAddr,
 ) -> ForwardedRequest {
-    let sends_cookies = worker.libraries.sends_cookies;
+    let sends_cookies = settings.sends_cookies;
     let checks_tokens = worker.libraries.gate.is_some();
-    let (is_read, identity) = (request.method.reads(), Identity::of(worker));
+    let (is_read, identity) = (request.method.reads(), Identity::of(worker, settings));
     // The edge itself lets all pages read what it sends. Many origins vary their answers for browsers that ask, and then a film would be none.
     let answers_pages =
         is_read && !sends_cookies && worker.with_context(|context| context.cors == Cors::AnyOrigin);

@@ -27,7 +27,7 @@ pub(super) async fn answer(worker: &Worker, request: &Request, client: IpAddr) -
     };
     let asked = purge_of(request);
     let is_soft = asked.is_soft;
-    match edge.purge(asked, &client.to_string(), worker.libraries.key_rules()).await {
+    match edge.purge(asked, &client.to_string(), &worker.libraries.key_rules).await {
         Ok(purged) => {
             let done = json!({
                 "version": 1,

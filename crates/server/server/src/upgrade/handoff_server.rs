@@ -160,7 +160,7 @@ impl HandoffServer {
     /// Carries out a purge. If the client has gone, the log has the outcome.
     fn purge(&self, line: &OwnedFd, purge: Purge, process: NonZeroI32) {
         let Some(edge) = self.admin.edge() else { return refuse(line, NO_EDGE) };
-        match edge.purge(purge, &format!("process {process}"), self.key_rules()) {
+        match edge.purge(purge, &format!("process {process}"), &KeyRules::of(&self.config)) {
             Ok(purged) => drop(packets::send(line, &ToNew::Purged { purged }, None)),
             Err(why) => refuse(line, &why.to_string()),
         }
@@ -169,19 +169,12 @@ impl HandoffServer {
     /// Answers a question about what is stored.
     fn inquire(&self, line: &OwnedFd, inquiry: Inquiry) {
         let Some(edge) = self.admin.edge() else { return refuse(line, NO_EDGE) };
-        match edge.inquire(inquiry, self.key_rules()) {
+        match edge.inquire(inquiry, &KeyRules::of(&self.config)) {
             Ok(findings) => {
                 let found = ToNew::Found { findings: Box::new(findings) };
                 drop(packets::send(line, &found, None));
             }
             Err(why) => refuse(line, &why),
-        }
-    }
-
-    fn key_rules(&self) -> KeyRules {
-        KeyRules {
-            checks_tokens: !self.config.signing.keys.is_empty(),
-            has_bucket: self.config.edge.has_bucket(),
         }
     }
 
