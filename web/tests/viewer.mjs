@@ -20,12 +20,12 @@ async function open(name) {
   const args = ["--autoplay-policy=no-user-gesture-required", "--mute-audio"];
   if (process.getuid?.() === 0) args.push("--no-sandbox");
   const executablePath = process.env.FULLBORE_CHROMIUM ?? "/usr/bin/chromium";
-  if (!browsers.has(name)) browsers.set(name, await chromium.launch({ executablePath, args }));
+  if (!browsers.has(name)) browsers.set(name, chromium.launch({ executablePath, args }));
   return browsers.get(name);
 }
 
 export async function closeBrowser() {
-  for (const browser of browsers.values()) await browser.close();
+  for (const browser of browsers.values()) await (await browser).close();
   browsers.clear();
 }
 

@@ -181,12 +181,14 @@ impl Drawn {
         let says = |word: &str| self.lines.contains(word);
         let for_all = says("public") || says("s-maxage");
         let varies = [("X-Who", "x-who"), ("Cookie", "cookie"), ("Authorization", "authorization")];
+        let has_credentials =
+            ["authorization", "x-emby-token"].iter().any(|name| made_for.contains_key(*name));
         let is_variant = |name: &str| made_for.get(name) == viewer.get(name);
         !says("private,")
             && !says("no-store")
             && (for_all || !self.sets_cookie)
             && (for_all || !made_for.contains_key("cookie"))
-            && (for_all || says("must-revalidate") || !made_for.contains_key("authorization"))
+            && (for_all || says("must-revalidate") || !has_credentials)
             && varies.iter().all(|(vary, name)| !says(&format!("Vary: {vary}")) || is_variant(name))
     }
 }
@@ -210,6 +212,7 @@ fn drawn_lines(draws: &mut fastrand::Rng, id: &str) -> String {
     for (name, values) in [
         ("Cookie", ["a", "b"]),
         ("Authorization", ["Basic YQ==", "Basic Yg=="]),
+        ("X-Emby-Token", ["a", "b"]),
         ("X-Who", ["a", "b"]),
     ] {
         if draws.u8(..3) == 0 {

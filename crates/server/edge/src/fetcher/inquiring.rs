@@ -1,6 +1,7 @@
 //! Answers operators' questions about what is kept. An answer fits into a message, whatever origins and viewers have sent.
 
 use super::{Helper, answering};
+use crate::http_cache::is_secret;
 use crate::inquiry::{Findings, Inquiry, KeptCopy, KeptPath};
 use crate::store::{Stored, StoredResponse};
 use std::sync::Arc;
@@ -132,8 +133,7 @@ impl Helper {
 fn selected_by(variant: &StoredResponse) -> Vec<(String, Option<String>)> {
     let mut bytes = 0;
     let each = variant.selecting.each().map(|(name, value)| {
-        let is_secret = matches!(name, "authorization" | "cookie");
-        let value = value.map(|value| if is_secret { "...".to_owned() } else { cut(value) });
+        let value = value.map(|value| if is_secret(name) { "...".to_owned() } else { cut(value) });
         (cut(name), value)
     });
     let fits = |(name, value): &(String, Option<String>)| {

@@ -28,7 +28,7 @@ pub(super) fn is_object(
 /// Whether a response takes the place of what is stored, although it can't be stored itself: the origin has been asked, and no longer gives viewers
 /// what is stored. One to a viewer whom the origin knows may be about that viewer, and an error about the origin's state.
 pub(super) fn replaces(request: &ForwardedRequest, status: u16) -> bool {
-    let is_personal = ["authorization", "cookie"].iter().any(|name| request.fields.has(name));
+    let is_personal = request.fields.has_credentials() || request.fields.has("cookie");
     request.method == "GET" && !is_personal && status < 500 && status != 429
 }
 

@@ -574,7 +574,7 @@ fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -
 /// A range without an end is cut to [`OPEN_RANGE_BYTES`]: players ask for the rest of a film at each seek, and read little of it.
 fn range_of(request: &ForwardedRequest) -> Fields {
     let viewers = &request.fields;
-    let is_personal = viewers.has("authorization") || viewers.has("cookie");
+    let is_personal = viewers.has_credentials() || viewers.has("cookie");
     let conditions = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
     let has_conditions = conditions.iter().any(|name| viewers.has(name));
     let mut range = Fields::default();

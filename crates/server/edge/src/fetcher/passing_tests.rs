@@ -72,13 +72,14 @@ impl Record {
     fn is_for(&self, other: &Self) -> Result<(), &'static str> {
         let is_private = self.cache_control.split([',', ';']).any(|one| one.trim() == "private");
         let for_all = self.says("public") || self.says("s-maxage");
+        let is_known = ["authorization", "x-plex-token"].iter().any(|name| self.request.has(name));
         let differs = |name: &str| self.request.first(name) != other.request.first(name);
         let mut varies = self.vary.into_iter().flat_map(|vary| vary.split(", "));
         if self.path != other.path {
             Err("another URL")
         } else if is_private || self.says("no-store") || says_no_store(&self.request) {
             Err("it must not be stored")
-        } else if self.request.has("authorization") && !for_all && !self.says("must-revalidate") {
+        } else if is_known && !for_all && !self.says("must-revalidate") {
             Err("its request had a password")
         } else if self.request.has("cookie") && !for_all {
             Err("its request had a cookie")
@@ -147,6 +148,7 @@ impl Model {
         for (name, values) in [
             ("Cookie", ["id=a", "id=b"]),
             ("Authorization", ["Basic YQ==", "Basic Yg=="]),
+            ("X-Plex-Token", ["a", "b"]),
             ("X-Who", ["a", "b"]),
         ] {
             if self.draws.u8(..4) == 0 {

@@ -46,6 +46,11 @@ impl Fields {
         self.first(wanted).is_some()
     }
 
+    /// Whether a field of a request proves to the origin who the viewer is, other than a cookie.
+    pub fn has_credentials(&self) -> bool {
+        self.0.iter().any(|(name, _)| super::is_credential(name))
+    }
+
     /// The elements of all lists of this name, trimmed, without empty ones. Not for values with quoted commas.
     pub fn elements<'a>(&'a self, wanted: &'a str) -> impl Iterator<Item = &'a str> {
         let parts = self.all(wanted).flat_map(|value| value.split(',')).map(str::trim);

@@ -21,8 +21,11 @@ pub use fields::{Fields, latin1_of};
 pub use freshness::{Freshness, lifetime, said_age, while_revalidating};
 pub(crate) use live::HELD_AFTER;
 pub use live::{ABSENT, INDEX_FRESH, ResponseKind, is_blocking_reload};
+pub(crate) use reuse::is_secret;
 pub use reuse::{Renewal, Selecting, is_invalidating, renewal, update, validators};
-pub use storing::{end_to_end, is_for_one_viewer, is_of_connection, may_store, stored_fields};
+pub use storing::{
+    end_to_end, is_credential, is_for_one_viewer, is_of_connection, may_store, stored_fields,
+};
 pub use tags::{Tags, has_tags, tags_in};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Which request a stored response answers, and what a revalidation does to it (RFC 9111 sections 3.2, 4.1, 4.3 and 4.4).
 
 use super::storing::is_for_one_viewer;
-use super::{Fields, end_to_end, may_store, stored_fields};
+use super::{Fields, end_to_end, is_credential, may_store, stored_fields};
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 
@@ -41,7 +41,6 @@ impl Selecting {
 
     /// Whether a password or a cookie is among them.
     pub fn has_secrets(&self) -> bool {
-        let is_secret = |name: &str| matches!(name, "authorization" | "cookie");
         self.each().any(|(name, value)| is_secret(name) && value.is_some())
     }
 
@@ -57,13 +56,18 @@ impl Selecting {
     }
 }
 
+/// Whether a field's value is a password, a token or a cookie.
+pub(crate) fn is_secret(name: &str) -> bool {
+    is_credential(name) || name.eq_ignore_ascii_case("cookie")
+}
+
 /// A field's value with lines joined and without blanks around commas (RFC 9111 section 4.1). Languages have no case, and their weights give their
 /// order.
 fn normal(request: &Fields, name: &str) -> Option<String> {
     if !request.has(name) {
         return None;
     }
-    if matches!(name, "authorization" | "cookie") {
+    if is_secret(name) {
         // These are no lists, and a blank may be part of a name or a password.
         return Some(request.all(name).collect::<Vec<_>>().join("\n"));
     }

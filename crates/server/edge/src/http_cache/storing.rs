@@ -45,6 +45,25 @@ pub fn is_of_connection(name: &str) -> bool {
     OF_CONNECTION.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
+/// Fields by which programs know a viewer, as others do by `Authorization`: the tokens of Emby and Jellyfin, GitLab, PeerTube and Plex, and two names
+/// that many APIs use. Not `X-Api-Key`, which is an application's, and the same for all its viewers. In lower case.
+const CREDENTIALS: [&str; 9] = [
+    "authorization",
+    "private-token",
+    "x-access-token",
+    "x-auth-token",
+    "x-emby-authorization",
+    "x-emby-token",
+    "x-mediabrowser-token",
+    "x-peertube-video-password",
+    "x-plex-token",
+];
+
+/// Whether a field of a request proves to the origin who the viewer is.
+pub fn is_credential(name: &str) -> bool {
+    CREDENTIALS.iter().any(|one| name.eq_ignore_ascii_case(one))
+}
+
 /// Status codes that this cache understands, for `must-understand` (RFC 9111 section 5.2.2.3).
 fn is_understood(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451)
@@ -92,8 +111,8 @@ pub fn may_store(request: &Fields, status: u16, response: &Fields) -> Result<(),
         return Err("it is a stream of events or pictures");
     }
     let is_explicit = ["public", "must-revalidate", "s-maxage"].iter().any(|one| said.has(one));
-    if request.has("authorization") && !is_explicit {
-        return Err("the request had Authorization");
+    if request.has_credentials() && !is_explicit {
+        return Err("the request had Authorization, or a token in another header");
     }
     // As for a response that sets one, below. Requests have cookies only if the operator lets them travel.
     if request.has("cookie") && !said.has("public") && !said.has("s-maxage") {

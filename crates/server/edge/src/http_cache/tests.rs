@@ -131,6 +131,7 @@ fn how_long_a_stale_response_is_used() {
 #[test]
 fn what_may_be_stored() {
     let signed = &[("Authorization", "Basic eA==")][..];
+    let with_token = &[("X-Emby-Token", "a")][..];
     let with_cookie = &[("Cookie", "a=b")][..];
     let table: &[(&str, Lines, u16, Lines, bool)] = &[
         ("3", &[], 200, &[], true),
@@ -146,6 +147,8 @@ fn what_may_be_stored() {
         ("3.5", signed, 200, &[("Cache-Control", "max-age=5")], false),
         ("3.5", signed, 200, &[("Cache-Control", "public")], true),
         ("3.5", signed, 200, &[("Cache-Control", "s-maxage=5")], true),
+        ("token", with_token, 200, &[("Cache-Control", "max-age=5")], false),
+        ("token", with_token, 200, &[("Cache-Control", "public")], true),
         ("3.5", with_cookie, 200, &[("Cache-Control", "max-age=5")], false),
         ("3.5", with_cookie, 200, &[("Cache-Control", "public")], true),
         ("4.1", &[], 200, &[("Vary", "a, *")], false),

@@ -4,7 +4,7 @@ use crate::edge::PathSettings;
 use crate::redact;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
-use edge::http_cache::{end_to_end, latin1_of};
+use edge::http_cache::{end_to_end, is_credential, latin1_of};
 use fullbore_http::{Cors, Reject, Request};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -96,7 +96,7 @@ impl Identity {
 
     /// Whether a field is one of them.
     fn has(self, name: &str) -> bool {
-        self.has_passwords && name.eq_ignore_ascii_case("authorization")
+        self.has_passwords && is_credential(name)
             || self.has_cookies && name.eq_ignore_ascii_case("cookie")
     }
 }
@@ -148,7 +148,7 @@ pub(super) fn forwarded_request(
             || lower.starts_with("cmcd-")
             || lower == "origin" && answers_pages
             || is_of_proxies(&lower)
-            || matches!(lower.as_str(), "authorization" | "cookie") && !identity.has(&lower);
+            || (is_credential(&lower) || lower == "cookie") && !identity.has(&lower);
         if is_left_out {
             return;
         }
@@ -209,12 +209,12 @@ mod tests {
     fn a_viewer_is_known_by_what_travels_and_to_a_bucket_by_nothing() {
         let known_by = |has_bucket, sends_cookies| {
             let identity = Identity::that_travels(has_bucket, sends_cookies);
-            ["Authorization", "cookie", "X-Cookie"].map(|name| identity.has(name))
+            ["Authorization", "X-Emby-Token", "cookie", "X-Cookie"].map(|name| identity.has(name))
         };
-        assert_eq!(known_by(false, false), [true, false, false]);
-        assert_eq!(known_by(false, true), [true, true, false]);
-        assert_eq!(known_by(true, false), [false; 3]);
-        assert_eq!(known_by(true, true), [false; 3]);
+        assert_eq!(known_by(false, false), [true, true, false, false]);
+        assert_eq!(known_by(false, true), [true, true, true, false]);
+        assert_eq!(known_by(true, false), [false; 4]);
+        assert_eq!(known_by(true, true), [false; 4]);
     }
 
     #[test]
