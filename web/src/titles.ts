@@ -25,6 +25,8 @@ export interface TitleList {
   /** Whether the server has looked through the library since it started. */
   is_complete: boolean;
   titles: Title[];
+  /** The list's entity tag, which changes with the list. */
+  tag: string;
 }
 
 /** The page's `<base>` is the server's own folder, `/-/`; the library is above it. A token may come before both. */
@@ -48,8 +50,10 @@ export const isFleet = /^\/watch\/?$/.test(location.pathname);
 
 export class Unreachable extends Error {}
 
-/** The list as the server last made it. The first list after a long time is old; ask again after `LISTED_ANEW_MS`. */
-export async function listTitles(): Promise<TitleList> {
+/** The list as the server last made it; null if it still has the tag `known`. The first list after a long time is old; ask again after `LISTED_ANEW_MS`. */
+export async function listTitles(known: null): Promise<TitleList>;
+export async function listTitles(known: string | null): Promise<TitleList | null>;
+export async function listTitles(known: string | null): Promise<TitleList | null> {
   let response: Response;
   try {
     response = await fetch(new URL("titles.json", document.baseURI));
@@ -57,7 +61,9 @@ export async function listTitles(): Promise<TitleList> {
     throw new Unreachable("The server does not answer.");
   }
   if (!response.ok) throw new Unreachable(`The server answers with error ${response.status}.`);
-  return (await response.json()) as TitleList;
+  const tag = response.headers.get("etag") ?? "";
+  if (tag !== "" && tag === known) return null;
+  return { ...((await response.json()) as TitleList), tag };
 }
 
 /** The server makes a new list when it is asked, but at most every two seconds. */
@@ -66,7 +72,7 @@ export const LISTED_ANEW_MS = 2500;
 /** Waits until the list is complete. */
 export async function listWhole(): Promise<Title[]> {
   for (;;) {
-    const list = await listTitles();
+    const list = await listTitles(null);
     if (list.is_complete) return list.titles;
     await new Promise((done) => setTimeout(done, 300));
   }

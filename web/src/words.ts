@@ -42,6 +42,11 @@ export function language(tag: string): string {
   return name.charAt(0).toLocaleUpperCase() + name.slice(1);
 }
 
+/** The name of a language in another language; its tag if that has no name for it. */
+export function languageIn(tag: string, inLanguage: string): string {
+  return named(tag, inLanguage) ?? tag;
+}
+
 /** The name of a sound or of captions: its label if that says more than the language, and than the purpose that the menu shows next to it. */
 export function trackName(tag: string, label: string, hasPurpose = false): string {
   if (tag === "" || tag === "und") return label;

@@ -3,10 +3,12 @@
 import "../base.css";
 import "../card.css";
 import "./shelf.css";
-import { card } from "../card";
 import { element, icon, mark } from "../element";
 import { places } from "../memory";
-import { LISTED_ANEW_MS, listTitles, shownName, Unreachable, type Title } from "../titles";
+import { LISTED_ANEW_MS, listTitles, Unreachable } from "../titles";
+import type { Section } from "./cards";
+import { entryOf, find, type Entry } from "./search";
+import { Sections } from "./sections";
 
 /** How often the visible page asks for the list. An unchanged answer is a few bytes. */
 const LISTED_EVERY_MS = 30_000;
@@ -23,9 +25,13 @@ const order = element(
   element("option", { value: "length" }, "Longest"),
 );
 const count = element("p", { class: "count", role: "status" });
+const sections = new Sections();
 const content = element("main", {});
-let titles: Title[] = [];
-let shown = "";
+/** In the order of the list. */
+let entries: Entry[] = [];
+/** The same in the chosen order, once it is needed. */
+let sorted: { by: Order; entries: Entry[] } | null = null;
+let tag: string | null = null;
 
 function frame(): void {
   const brand = element("a", { class: "brand", href: "", "aria-label": "Fullbore, all titles" }, mark(), element("span", {}, "Fullbore"));
@@ -33,7 +39,10 @@ function frame(): void {
   const field = element("label", { class: "search" }, icon("search"), search);
   const licences = element("a", { href: new URL("licences.txt", document.baseURI).href }, "Licences");
   root.replaceChildren(element("header", { class: "top" }, brand, field, order), content, element("footer", {}, licences));
-  search.addEventListener("input", render);
+  search.addEventListener("input", () => {
+    scrollTo(0, 0);
+    render();
+  });
   order.addEventListener("change", render);
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
@@ -42,40 +51,42 @@ function frame(): void {
   });
 }
 
-/** Text for the search, without case and accents. */
-function plain(text: string): string {
-  return text.normalize("NFD").replace(/\p{Diacritic}/gu, "").toLowerCase();
+const collator = new Intl.Collator(undefined, { numeric: true });
+
+const COMPARE: Record<Order, (a: Entry, b: Entry) => number> = {
+  name: (a, b) => collator.compare(a.name, b.name),
+  newest: (a, b) => (b.title.ingested_unix_seconds ?? 0) - (a.title.ingested_unix_seconds ?? 0),
+  length: (a, b) => (b.title.duration_seconds ?? 0) - (a.title.duration_seconds ?? 0),
+};
+
+function inOrder(): Entry[] {
+  const by = order.value as Order;
+  if (sorted?.by !== by) sorted = { by, entries: [...entries].sort(COMPARE[by]) };
+  return sorted.entries;
 }
 
-function found(): Title[] {
-  const words = plain(search.value).split(/\s+/).filter(Boolean);
-  const fits = titles.filter((title) => words.every((word) => plain(`${title.name} ${shownName(title)}`).includes(word)));
-  const by: Record<Order, (a: Title, b: Title) => number> = {
-    name: (a, b) => shownName(a).localeCompare(shownName(b), undefined, { numeric: true }),
-    newest: (a, b) => (b.ingested_unix_seconds ?? 0) - (a.ingested_unix_seconds ?? 0),
-    length: (a, b) => (b.duration_seconds ?? 0) - (a.duration_seconds ?? 0),
-  };
-  return fits.sort(by[order.value as Order]);
-}
-
-function row(heading: string, list: Title[], className: string): HTMLElement {
+function begun(): Entry[] {
   const known = places();
-  const cards = list.map((title) => element("li", {}, card(title, known[title.path])));
-  return element("section", { class: className }, element("h2", {}, heading), element("ul", { class: "cards" }, ...cards));
+  const at = ({ title }: Entry) => known[title.path]?.at;
+  return entries.filter((entry) => at(entry) !== undefined).sort((a, b) => (at(b) ?? 0) - (at(a) ?? 0));
+}
+
+function sectionsNow(): Section[] {
+  const query = search.value.trim();
+  if (query !== "") return [{ key: "found", heading: "Found", form: "grid", entries: find(inOrder(), query) }];
+  return [
+    { key: "begun", heading: "Continue watching", form: "row", entries: begun() },
+    { key: "all", heading: "All titles", form: "grid", entries: inOrder() },
+  ];
 }
 
 function render(): void {
-  const list = found();
-  const known = places();
+  const list = sectionsNow().filter((section) => section.entries.length > 0);
   const isSearch = search.value.trim() !== "";
-  const begun = isSearch
-    ? []
-    : list.filter(({ path }) => known[path] !== undefined).sort((a, b) => (known[b.path]?.at ?? 0) - (known[a.path]?.at ?? 0));
-  const sections = [];
-  if (begun.length > 0) sections.push(row("Continue watching", begun.slice(0, 6), "begun"));
-  if (list.length > 0) sections.push(row(isSearch ? "Found" : "All titles", list, "all"));
-  count.textContent = isSearch ? `${list.length} of ${titles.length} titles` : "";
-  content.replaceChildren(element("h1", { class: "unseen" }, "Titles"), count, ...(sections.length > 0 ? sections : [nothing(isSearch)]));
+  const found = list[0]?.entries.length ?? 0;
+  count.textContent = isSearch ? `${found.toLocaleString()} of ${entries.length.toLocaleString()} titles` : "";
+  content.replaceChildren(element("h1", { class: "unseen" }, "Titles"), count, list.length > 0 ? sections.element : nothing(isSearch));
+  sections.show(list);
 }
 
 function nothing(isSearch: boolean): HTMLElement {
@@ -93,16 +104,16 @@ function complain(what: string): void {
 /** Asks for the titles, and shows them if they have changed; returns whether the list is complete. */
 async function look(): Promise<boolean> {
   try {
-    const list = await listTitles();
-    const text = JSON.stringify(list.titles);
-    if (list.is_complete && text !== shown) {
-      [titles, shown] = [list.titles, text];
+    const list = await listTitles(tag);
+    if (list === null) return true;
+    if (list.is_complete) {
+      [entries, sorted, tag] = [list.titles.map(entryOf), null, list.tag];
       render();
     }
     return list.is_complete;
   } catch (error) {
     // The list on the screen stays, because it may well work.
-    if (shown === "") complain(error instanceof Unreachable ? error.message : "The list of titles cannot be read.");
+    if (tag === null) complain(error instanceof Unreachable ? error.message : "The list of titles cannot be read.");
     return true;
   }
 }

@@ -1,0 +1,166 @@
+// A shelf of 10,000 titles in Chromium: only what is near the window is in the document and fetched, and the search finds the rest.
+// How fast it is, is measured apart from this, by shelf-times.mjs.
+
+import assert from "node:assert/strict";
+import { resolve } from "node:path";
+import { after, before, test } from "node:test";
+import { brotliCompressSync } from "node:zlib";
+import { makeManyTitles, TITLES, titleOf } from "./many.mjs";
+import { Server } from "./server.mjs";
+import { closeBrowser, Viewer } from "./viewer.mjs";
+
+/** Cards in the document of a desktop's window: about four windows of them. */
+const CARDS_MAX = 120;
+const ELEMENTS_MAX = 3000;
+/** Bytes of scripts, compressed. */
+const SHELF_BYTES_MAX = 250_000;
+const PLAYER_BYTES_MAX = 600_000;
+
+const all = [...Array(TITLES).keys()].map(titleOf);
+const byName = new Intl.Collator("en-GB", { numeric: true });
+let server;
+
+before(async () => {
+  server = await new Server(makeManyTitles(resolve(process.env.FULLBORE_PAGES_OUT ?? "target/pages", "many"))).start();
+});
+
+after(async () => {
+  await closeBrowser();
+  await server?.remove();
+});
+
+/** Runs a test with a viewer of the shelf whose browser must not report errors. */
+async function atShelf(options, does) {
+  const viewer = await Viewer.arrive(options);
+  await viewer.during(async () => {
+    await viewer.page.goto(server.url);
+    await viewer.page.locator(".card").first().waitFor();
+    await does(viewer, viewer.page);
+    viewer.assertContent();
+    viewer.assertAtHome(server.url);
+  });
+}
+
+/** Shows all titles by name, without folders. */
+async function byNameAlone(page) {
+  await page.locator(".top select").selectOption("name");
+  await page.locator("section.grid").waitFor();
+}
+
+/** The names of the cards in the window, from top to bottom. */
+const inWindow = (page) =>
+  page.evaluate(() => {
+    const seen = [...document.querySelectorAll("section.grid .card")].filter((card) => {
+      const { top, bottom } = card.getBoundingClientRect();
+      return top >= 0 && bottom <= innerHeight;
+    });
+    return seen.map((card) => card.querySelector("h3").textContent);
+  });
+
+const sizes = (page) =>
+  page.evaluate(() => ({ cards: document.querySelectorAll(".card").length, elements: document.querySelectorAll("*").length }));
+
+async function assertBounded(page) {
+  const { cards, elements } = await sizes(page);
+  assert.ok(cards > 0 && cards <= CARDS_MAX && elements <= ELEMENTS_MAX, `${cards} cards, ${elements} elements`);
+}
+
+/** Scrolls to a share of the page, and waits until the cards there are in the window. */
+async function scrollTo(page, share) {
+  await page.evaluate((share) => scrollTo(0, share * (document.documentElement.scrollHeight - innerHeight)), share);
+  await page.waitForFunction(() => {
+    const card = document.elementsFromPoint(innerWidth / 4, innerHeight / 2).find((one) => one.closest("section.grid .card, section.grid .cards"));
+    return card !== undefined && document.querySelectorAll("section.grid .card").length > 8;
+  });
+}
+
+test("ten thousand titles: those near the window are in the document, wherever one scrolls", async () => {
+  await atShelf({}, async (viewer, page) => {
+    await byNameAlone(page);
+    const sorted = all.map(({ name }) => name).sort(byName.compare);
+    for (const share of [0, 0.31, 0.77, 1, 0.5]) {
+      await scrollTo(page, share);
+      await page.waitForFunction(() => {
+        const { top, bottom } = document.querySelector("section.grid").getBoundingClientRect();
+        const [from, to] = [Math.max(top + 60, 100), Math.min(bottom - 60, innerHeight - 60)];
+        const seen = [...document.querySelectorAll("section.grid .card")].map((card) => card.getBoundingClientRect());
+        return [from, to].every((y) => seen.some((box) => box.top - 40 <= y && y <= box.bottom + 40));
+      });
+      await assertBounded(page);
+      const names = await inWindow(page);
+      const at = sorted.indexOf(names[0]);
+      assert.ok(names.length >= 4, `${names.length} cards are in the window at ${share}`);
+      assert.deepEqual(names, sorted.slice(at, at + names.length));
+      assert.ok(Math.abs(at / TITLES - share) < 0.02, `title ${at} is shown at ${share} of the page`);
+    }
+    assert.equal(await page.locator("section.grid .amount").innerText(), "10,000");
+    const [first] = await inWindow(page);
+    const item = page.locator("section.grid li", { hasText: first });
+    assert.equal(await item.getAttribute("aria-setsize"), String(TITLES));
+    assert.equal(await item.getAttribute("aria-posinset"), String(sorted.indexOf(first) + 1));
+  });
+});
+
+test("ten thousand titles: posters are fetched only near the window", async () => {
+  await atShelf({}, async (viewer, page) => {
+    const posters = () => viewer.requests.filter((request) => request.url().endsWith("/poster.jpg")).length;
+    await byNameAlone(page);
+    await page.waitForFunction(() => [...document.images].some((image) => image.complete && image.naturalWidth > 0));
+    assert.ok(posters() > 0 && posters() <= 2 * CARDS_MAX, `${posters()} posters at the top`);
+    const before = posters();
+    await scrollTo(page, 0.6);
+    await page.waitForFunction(() => [...document.images].every((image) => image.complete && image.naturalWidth > 0));
+    assert.ok(posters() > before && posters() - before <= CARDS_MAX, `${posters() - before} posters after a jump over thousands of titles`);
+  });
+});
+
+test("ten thousand titles: the search finds by name, language and year", async () => {
+  await atShelf({}, async (viewer, page) => {
+    const finds = async (query, isWanted) => {
+      const wanted = all.filter(isWanted);
+      await page.fill("input[type=search]", query);
+      const text = `${wanted.length.toLocaleString("en-GB")} of 10,000 titles`;
+      await page.getByText(text, { exact: true }).waitFor();
+      const names = await inWindow(page);
+      const known = new Set(wanted.map(({ name }) => name));
+      assert.ok(names.length > 0 && names.every((name) => known.has(name)), `${query}: ${names}`);
+      await assertBounded(page);
+    };
+    await finds("07123", ({ index }) => index === 7123);
+    await finds("storm RIVER", ({ name }) => name.includes("Storm") && name.includes("River"));
+    await finds("1987", ({ year }) => year === 1987);
+    await finds("1960-1964 tower", ({ year, name }) => year >= 1960 && year <= 1964 && name.includes("Tower"));
+    await finds("japanese", ({ languages }) => languages.includes("ja"));
+    await finds("deutsch 1999", ({ languages, year }) => languages.includes("de") && year === 1999);
+    await finds("français palace", ({ languages, name }) => languages.includes("fr") && name.includes("Palace"));
+    await page.fill("input[type=search]", "palace nowhere");
+    await page.getByText("No title has that name.").waitFor();
+  });
+});
+
+/** The bytes of the scripts that the page has loaded, each compressed as the build compresses it. */
+async function scriptBytes(viewer) {
+  const scripts = viewer.requests.filter((request) => request.resourceType() === "script");
+  const bodies = await Promise.all(scripts.map(async (request) => (await request.response()).body()));
+  return bodies.map((body) => brotliCompressSync(body).length).reduce((sum, bytes) => sum + bytes, 0);
+}
+
+test("scripts are small: the shelf's", async () => {
+  await atShelf({}, async (viewer) => {
+    const bytes = await scriptBytes(viewer);
+    assert.ok(bytes > 0 && bytes <= SHELF_BYTES_MAX, `${bytes} bytes of scripts`);
+  });
+});
+
+for (const engine of ["hls", "dash"]) {
+  test(`scripts are small: the player's, by ${engine}`, async () => {
+    const viewer = await Viewer.arrive({ storage: { engine } });
+    await viewer.during(async () => {
+      // The title has no film, but the player has to load its scripts to find that out.
+      await viewer.page.goto(`${server.url}-/watch/${encodeURIComponent(titleOf(0).name)}`);
+      await viewer.page.locator(".player[data-engine]").waitFor();
+      const bytes = await scriptBytes(viewer);
+      assert.ok(bytes > 100_000 && bytes <= PLAYER_BYTES_MAX, `${bytes} bytes of scripts`);
+    });
+  });
+}
