@@ -87,7 +87,11 @@ export function shownName(title: Title): string {
 
 /** The folder that a title is in, if it is in one. */
 export function shownFolder(title: Title): string {
-  return title.name.split("/").slice(0, -1).join(" / ");
+  return shownPath(title.name.split("/").slice(0, -1).join("/"));
+}
+
+export function shownPath(folder: string): string {
+  return folder.replaceAll("/", " / ");
 }
 
 export function shownHeight(width: number, height: number): string {

@@ -226,6 +226,24 @@ test("on a phone everything is in reach", async () => {
   });
 });
 
+for (const colorScheme of ["dark", "light"]) {
+  test(`axe finds no fault with the player: ${colorScheme}`, async () => {
+    await as({ colorScheme }, async (viewer, page) => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      await page.keyboard.press("k");
+      await viewer.assertFaultless();
+      await viewer.choose("Settings", "Quality");
+      await viewer.assertFaultless();
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("?");
+      await page.getByRole("dialog", { name: "Keys" }).waitFor();
+      await viewer.assertFaultless();
+      await viewer.picture(`watch-faultless-${colorScheme}`);
+    });
+  });
+}
+
 test("keys do what they say", async () => {
   await as({}, async (viewer, page) => {
     await viewer.watch(server.url, FILM);
@@ -261,7 +279,7 @@ test("where one stopped is where one goes on, and the shelf shows it", async () 
     await page.getByRole("link", { name: "All titles" }).click();
     await page.getByRole("heading", { name: "Continue watching" }).waitFor();
     await viewer.picture("shelf-begun");
-    await page.locator(".begun .card").click();
+    await page.locator("[data-key=begun] .card").click();
     await page.waitForFunction((at) => document.querySelector("video")?.currentTime > at, FILM_SECONDS * 0.48);
     await viewer.goesOn();
   });

@@ -65,12 +65,14 @@ async function assertBounded(page) {
   assert.ok(cards > 0 && cards <= CARDS_MAX && elements <= ELEMENTS_MAX, `${cards} cards, ${elements} elements`);
 }
 
-/** Scrolls to a share of the page, and waits until the cards there are in the window. */
+/** Scrolls to a share of the page, and waits until cards fill the window there. */
 async function scrollTo(page, share) {
   await page.evaluate((share) => scrollTo(0, share * (document.documentElement.scrollHeight - innerHeight)), share);
   await page.waitForFunction(() => {
-    const card = document.elementsFromPoint(innerWidth / 4, innerHeight / 2).find((one) => one.closest("section.grid .card, section.grid .cards"));
-    return card !== undefined && document.querySelectorAll("section.grid .card").length > 8;
+    const { top, bottom } = document.querySelector("section.grid").getBoundingClientRect();
+    const ends = [Math.max(top + 60, 100), Math.min(bottom - 60, innerHeight - 60)];
+    const cards = [...document.querySelectorAll("section.grid .card")].map((card) => card.getBoundingClientRect());
+    return ends.every((y) => cards.some((card) => card.top - 40 <= y && y <= card.bottom + 40));
   });
 }
 
@@ -80,12 +82,6 @@ test("ten thousand titles: those near the window are in the document, wherever o
     const sorted = all.map(({ name }) => name).sort(byName.compare);
     for (const share of [0, 0.31, 0.77, 1, 0.5]) {
       await scrollTo(page, share);
-      await page.waitForFunction(() => {
-        const { top, bottom } = document.querySelector("section.grid").getBoundingClientRect();
-        const [from, to] = [Math.max(top + 60, 100), Math.min(bottom - 60, innerHeight - 60)];
-        const seen = [...document.querySelectorAll("section.grid .card")].map((card) => card.getBoundingClientRect());
-        return [from, to].every((y) => seen.some((box) => box.top - 40 <= y && y <= box.bottom + 40));
-      });
       await assertBounded(page);
       const names = await inWindow(page);
       const at = sorted.indexOf(names[0]);
@@ -137,6 +133,103 @@ test("ten thousand titles: the search finds by name, language and year", async (
     await page.getByText("No title has that name.").waitFor();
   });
 });
+
+const headings = (page) => page.locator("section h2").allInnerTexts();
+const focusedName = (page) => page.evaluate(() => document.activeElement?.closest(".card")?.querySelector("h3").textContent ?? document.activeElement?.tagName);
+
+/** Storage of a viewer who has begun these titles, the last one last. */
+function having(...begun) {
+  return { places: JSON.stringify(Object.fromEntries(begun.map(({ path }, at) => [encodeURI(path), { seconds: 60, of: 600, at: at + 1 }]))) };
+}
+
+test("folders are rows, after what one has begun and what is new", async () => {
+  const [first, second] = [all[777], all[12]];
+  await atShelf({ storage: having(first, second) }, async (viewer, page) => {
+    assert.deepEqual((await headings(page)).slice(0, 3), ["Continue watching", "New", "Series 01"]);
+    const names = (section) => page.locator(`section[data-key="${section}"] h3`).allInnerTexts();
+    assert.deepEqual(await names("begun"), [second.name, first.name]);
+    assert.deepEqual((await names("new")).slice(0, 3), [9999, 9998, 9997].map((index) => all[index].name));
+    await assertBounded(page);
+    await viewer.picture("shelf-folders");
+    const row = page.locator('section[data-key="folder Series 01"]');
+    const inFolder = all.filter(({ folder }) => folder === "Series 01").map(({ name }) => name).sort();
+    assert.equal(await row.locator(".amount").innerText(), String(inFolder.length));
+    await row.locator(".strip").evaluate((strip) => (strip.scrollLeft = strip.scrollWidth));
+    await row.getByText(inFolder.at(-1)).waitFor();
+    await assertBounded(page);
+    await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight / 3));
+    await page.waitForFunction(() => !document.querySelector('section[data-key="begun"]'));
+    await assertBounded(page);
+  });
+});
+
+test("a folder's heading leads to all its titles, and Escape leads back", async () => {
+  await atShelf({}, async (viewer, page) => {
+    await page.getByRole("link", { name: "Series 02", exact: true }).click();
+    await page.locator("section.grid").waitFor();
+    assert.deepEqual(await headings(page), ["Series 02"]);
+    const inFolder = all.filter(({ folder }) => folder === "Series 02");
+    assert.equal(await page.locator("section.grid .amount").innerText(), String(inFolder.length));
+    await page.fill("input[type=search]", "japanese");
+    const wanted = inFolder.filter(({ languages }) => languages.includes("ja")).length;
+    await page.getByText(`${wanted} of 10,000 titles`, { exact: true }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("heading", { name: "Series 02" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("heading", { name: "New", exact: true }).waitFor();
+  });
+});
+
+test("a remote's keys reach every row, scroll it, and open a title", async () => {
+  await atShelf({ viewport: { width: 1920, height: 1080 } }, async (viewer, page) => {
+    const press = async (...keys) => {
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    const newest = (at) => all[TITLES - 1 - at].name;
+    await press("ArrowDown");
+    assert.equal(await focusedName(page), newest(0));
+    await press("ArrowRight", "ArrowRight");
+    assert.equal(await focusedName(page), newest(2));
+    await press("ArrowDown");
+    const series = (folder) => all.filter((title) => title.folder === folder).map(({ name }) => name).sort();
+    assert.equal(await focusedName(page), series("Series 01")[2]);
+    for (let at = 3; at < 20; at += 1) {
+      await press("ArrowRight");
+      assert.equal(await focusedName(page), series("Series 01")[at]);
+    }
+    const box = await page.evaluate(() => document.activeElement.getBoundingClientRect().toJSON());
+    assert.ok(box.left >= 0 && box.right <= 1920 && box.top >= 0 && box.bottom <= 1080, JSON.stringify(box));
+    for (let row = 1; row < 16; row += 1) await press("ArrowDown");
+    assert.equal(await page.evaluate(() => document.activeElement.closest("section")?.dataset.key), "folder Series 16");
+    await assertBounded(page);
+    await viewer.picture("shelf-television");
+    for (let row = 0; row < 17; row += 1) await press("ArrowUp");
+    assert.equal(await focusedName(page), "INPUT");
+    for (let row = 0; row < 2; row += 1) await press("ArrowDown");
+    for (let at = 0; at < 25; at += 1) await press("ArrowLeft");
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Series 01");
+    await press("ArrowDown", "Enter");
+    await page.waitForURL(/\/-\/watch\//);
+  });
+});
+
+const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
+for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "light" }, "phone, light": { ...PHONE, colorScheme: "light" }, phone: PHONE })) {
+  test(`axe finds no fault on a shelf of folders: ${name}`, async () => {
+    await atShelf({ storage: having(all[777]), ...options }, async (viewer, page) => {
+      await page.waitForFunction(() => [...document.images].some((image) => image.complete && image.naturalWidth > 0));
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is wider than its window");
+      await viewer.assertFaultless();
+      await viewer.picture(`shelf-many-${name.replace(", ", "-")}`);
+      await page.fill("input[type=search]", "storm");
+      await page.getByRole("heading", { name: "Found" }).waitFor();
+      await viewer.assertFaultless();
+      await page.fill("input[type=search]", "nowhere");
+      await page.getByText("No title has that name.").waitFor();
+      await viewer.assertFaultless();
+    });
+  });
+}
 
 /** The bytes of the scripts that the page has loaded, each compressed as the build compresses it. */
 async function scriptBytes(viewer) {

@@ -34,7 +34,7 @@ export class Cards {
     const amount = element("span", { class: "amount" }, entries.length.toLocaleString());
     const head = element("div", { class: "head" }, element("h2", {}, name), amount);
     this.strip = form === "row" ? element("div", { class: "strip", onscroll: onSidewaysScroll }, this.list) : null;
-    if (this.strip !== null) head.append(this.button("back", -1), this.button("forward", 1));
+    if (this.strip !== null && entries.length > sizes.columns) head.append(this.button("back", -1), this.button("forward", 1));
     this.element = element("section", { class: form, "data-key": key }, head, this.strip ?? this.list);
     this.list.style.height = `${heightOf(section, sizes)}px`;
     if (form === "row") this.list.style.width = `${entries.length * (sizes.width + sizes.gapX) - sizes.gapX}px`;
@@ -98,7 +98,7 @@ export class Cards {
 /** The height of a section's cards. */
 export function heightOf({ form, entries }: Section, { columns, height, gapY }: Sizes): number {
   const lines = form === "row" ? 1 : Math.ceil(entries.length / columns);
-  return lines * (height + gapY);
+  return lines * (height + gapY) - gapY;
 }
 
 function numbers(from: number, to: number, end: number): Set<number> {

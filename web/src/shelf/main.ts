@@ -4,33 +4,22 @@ import "../base.css";
 import "../card.css";
 import "./shelf.css";
 import { element, icon, mark } from "../element";
-import { places } from "../memory";
 import { LISTED_ANEW_MS, listTitles, Unreachable } from "../titles";
-import type { Section } from "./cards";
-import { entryOf, find, type Entry } from "./search";
+import { listenToArrows } from "./arrows";
+import { entryOf } from "./search";
 import { Sections } from "./sections";
+import { Library, wantedFolder, type Order } from "./view";
 
 /** How often the visible page asks for the list. An unchanged answer is a few bytes. */
 const LISTED_EVERY_MS = 30_000;
 
-type Order = "name" | "newest" | "length";
-
 const root = document.querySelector<HTMLElement>("#shelf") ?? document.body;
 const search = element("input", { type: "search", placeholder: "Search", "aria-label": "Search titles", autocomplete: "off", spellcheck: "false" });
-const order = element(
-  "select",
-  { "aria-label": "Order" },
-  element("option", { value: "name" }, "A – Z"),
-  element("option", { value: "newest" }, "Newest"),
-  element("option", { value: "length" }, "Longest"),
-);
+const order = element("select", { "aria-label": "Order" });
 const count = element("p", { class: "count", role: "status" });
 const sections = new Sections();
 const content = element("main", {});
-/** In the order of the list. */
-let entries: Entry[] = [];
-/** The same in the chosen order, once it is needed. */
-let sorted: { by: Order; entries: Entry[] } | null = null;
+let library = new Library([]);
 let tag: string | null = null;
 
 function frame(): void {
@@ -39,53 +28,46 @@ function frame(): void {
   const field = element("label", { class: "search" }, icon("search"), search);
   const licences = element("a", { href: new URL("licences.txt", document.baseURI).href }, "Licences");
   root.replaceChildren(element("header", { class: "top" }, brand, field, order), content, element("footer", {}, licences));
-  search.addEventListener("input", () => {
-    scrollTo(0, 0);
-    render();
-  });
-  order.addEventListener("change", render);
+  search.addEventListener("input", again);
+  order.addEventListener("change", again);
+  addEventListener("hashchange", again);
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
     event.preventDefault();
     search.focus();
   });
+  listenToArrows(() => sections.render(), back);
 }
 
-const collator = new Intl.Collator(undefined, { numeric: true });
-
-const COMPARE: Record<Order, (a: Entry, b: Entry) => number> = {
-  name: (a, b) => collator.compare(a.name, b.name),
-  newest: (a, b) => (b.title.ingested_unix_seconds ?? 0) - (a.title.ingested_unix_seconds ?? 0),
-  length: (a, b) => (b.title.duration_seconds ?? 0) - (a.title.duration_seconds ?? 0),
-};
-
-function inOrder(): Entry[] {
-  const by = order.value as Order;
-  if (sorted?.by !== by) sorted = { by, entries: [...entries].sort(COMPARE[by]) };
-  return sorted.entries;
+/** Shows another choice of titles, from its top on. */
+function again(): void {
+  scrollTo(0, 0);
+  render();
 }
 
-function begun(): Entry[] {
-  const known = places();
-  const at = ({ title }: Entry) => known[title.path]?.at;
-  return entries.filter((entry) => at(entry) !== undefined).sort((a, b) => (at(b) ?? 0) - (at(a) ?? 0));
+function back(): void {
+  if (search.value !== "") {
+    search.value = "";
+    again();
+  } else if (wantedFolder() !== "") history.back();
 }
 
-function sectionsNow(): Section[] {
-  const query = search.value.trim();
-  if (query !== "") return [{ key: "found", heading: "Found", form: "grid", entries: find(inOrder(), query) }];
-  return [
-    { key: "begun", heading: "Continue watching", form: "row", entries: begun() },
-    { key: "all", heading: "All titles", form: "grid", entries: inOrder() },
-  ];
+/** Offers the orders that this library can have; the present choice stays if it can. */
+function offerOrders(): void {
+  const names: [Order, string][] = [["name", "A – Z"], ["newest", "Newest"], ["length", "Longest"]];
+  if (library.hasFolders) names.unshift(["folders", "Folders"]);
+  if (order.options.length === names.length) return;
+  const chosen = order.options.length > 0 ? order.value : null;
+  order.replaceChildren(...names.map(([value, name]) => element("option", { value, selected: value === chosen }, name)));
 }
 
 function render(): void {
-  const list = sectionsNow().filter((section) => section.entries.length > 0);
-  const isSearch = search.value.trim() !== "";
+  const [query, folder] = [search.value.trim(), wantedFolder()];
+  const list = library.sections(order.value as Order, query, folder);
   const found = list[0]?.entries.length ?? 0;
-  count.textContent = isSearch ? `${found.toLocaleString()} of ${entries.length.toLocaleString()} titles` : "";
-  content.replaceChildren(element("h1", { class: "unseen" }, "Titles"), count, list.length > 0 ? sections.element : nothing(isSearch));
+  count.textContent = query === "" ? "" : `${found.toLocaleString()} of ${library.entries.length.toLocaleString()} titles`;
+  const isWhole = query === "" && folder === "";
+  content.replaceChildren(element("h1", { class: "unseen" }, "Titles"), count, list.length > 0 ? sections.element : nothing(!isWhole));
   sections.show(list);
 }
 
@@ -107,7 +89,8 @@ async function look(): Promise<boolean> {
     const list = await listTitles(tag);
     if (list === null) return true;
     if (list.is_complete) {
-      [entries, sorted, tag] = [list.titles.map(entryOf), null, list.tag];
+      [library, tag] = [new Library(list.titles.map(entryOf)), list.tag];
+      offerOrders();
       render();
     }
     return list.is_complete;
