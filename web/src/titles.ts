@@ -1,5 +1,7 @@
 // The server's list of titles (`titles.json`), and their addresses.
 
+import { phrase } from "./phrases";
+
 export interface Title {
   name: string;
   /** Below the library, percent-encoded; like every path here. */
@@ -50,7 +52,10 @@ export const isFleet = /^\/watch\/?$/.test(location.pathname);
 
 export class Unreachable extends Error {}
 
-/** The list as the server last made it; null if it still has the tag `known`. The first list after a long time is old; ask again after `LISTED_ANEW_MS`. */
+/**
+ * The list as the server last made it; null if it still has the tag `known`. The first list after a long time is old; ask again after
+ * `LISTED_ANEW_MS`.
+ */
 export async function listTitles(known: null): Promise<TitleList>;
 export async function listTitles(known: string | null): Promise<TitleList | null>;
 export async function listTitles(known: string | null): Promise<TitleList | null> {
@@ -58,9 +63,9 @@ export async function listTitles(known: string | null): Promise<TitleList | null
   try {
     response = await fetch(new URL("titles.json", document.baseURI));
   } catch {
-    throw new Unreachable("The server does not answer.");
+    throw new Unreachable(phrase("noAnswer"));
   }
-  if (!response.ok) throw new Unreachable(`The server answers with error ${response.status}.`);
+  if (!response.ok) throw new Unreachable(phrase("answersError", { status: String(response.status) }));
   const tag = response.headers.get("etag") ?? "";
   if (tag !== "" && tag === known) return null;
   return { ...((await response.json()) as TitleList), tag };

@@ -10,7 +10,10 @@ export const FOLDERS = 40;
 export const LOOSE = 400;
 const YEARS = [1950, 2025];
 const LANGUAGES = ["en", "de", "fr", "es", "zh", "ja", "it", "pt"];
-const WORDS = "Amber Bridge Cinder Delta Echo Forest Garden Harbour Island Journey Kingdom Lantern Mountain Night Ocean Palace Quiet River Storm Tower".split(" ");
+const WORDS = [
+  ..."Amber Bridge Cinder Delta Echo Forest Garden Harbour Island Journey".split(" "),
+  ..."Kingdom Lantern Mountain Night Ocean Palace Quiet River Storm Tower".split(" "),
+];
 const WIDTHS = [[640, 360], [1280, 720], [1920, 1080], [3840, 2160]];
 
 const pick = (list, index) => list[index % list.length];

@@ -226,6 +226,20 @@ test("on a phone everything is in reach", async () => {
   });
 });
 
+const SETTINGS = { "de-AT": ["Einstellungen", "Qualität"], "fr-CA": ["Paramètres", "Qualité"], "es-MX": ["Ajustes", "Calidad"], "zh-CN": ["设置", "画质"] };
+for (const [locale, [settings, quality]] of Object.entries(SETTINGS)) {
+  test(`the player speaks the browser's language: ${locale}`, async () => {
+    await as({ locale }, async (viewer, page) => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      await viewer.choose(settings, quality);
+      await viewer.picture(`menu-${locale}`);
+      await page.keyboard.press("Escape");
+      await viewer.withControls(() => viewer.assertFaultless());
+    });
+  });
+}
+
 for (const colorScheme of ["dark", "light"]) {
   test(`axe finds no fault with the player: ${colorScheme}`, async () => {
     await as({ colorScheme }, async (viewer, page) => {

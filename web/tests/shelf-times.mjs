@@ -85,7 +85,8 @@ try {
   for (const [name, pixels] of [["wheel", PIXELS], ["jumps", 20_000]]) {
     const frames = [];
     for (let round = 0; round < ROUNDS; round += 1) frames.push(...(await scrolling(server.url, pixels)));
-    console.log(`${name}: ${frames.length} frames, median ${at(0.5, frames).toFixed(1)} ms, 95th percentile ${at(0.95, frames).toFixed(1)} ms, longest ${Math.max(...frames).toFixed(0)} ms`);
+    const [median, most, longest] = [at(0.5, frames), at(0.95, frames), Math.max(...frames)].map((ms) => ms.toFixed(1));
+    console.log(`${name}: ${frames.length} frames, median ${median} ms, 95th percentile ${most} ms, longest ${longest} ms`);
   }
 } finally {
   await closeBrowser();

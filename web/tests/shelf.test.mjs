@@ -135,7 +135,12 @@ test("ten thousand titles: the search finds by name, language and year", async (
 });
 
 const headings = (page) => page.locator("section h2").allInnerTexts();
-const focusedName = (page) => page.evaluate(() => document.activeElement?.closest(".card")?.querySelector("h3").textContent ?? document.activeElement?.tagName);
+/** The title of the card that has the focus, or the kind of element. */
+const focusedName = (page) =>
+  page.evaluate(() => {
+    const focused = document.activeElement;
+    return focused.closest(".card")?.querySelector("h3").textContent ?? focused.tagName;
+  });
 
 /** Storage of a viewer who has begun these titles, the last one last. */
 function having(...begun) {
@@ -214,7 +219,8 @@ test("a remote's keys reach every row, scroll it, and open a title", async () =>
 });
 
 const PHONE = { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
-for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "light" }, "phone, light": { ...PHONE, colorScheme: "light" }, phone: PHONE })) {
+const LIGHT = { colorScheme: "light" };
+for (const [name, options] of Object.entries({ dark: {}, light: LIGHT, phone: PHONE, "phone, light": { ...PHONE, ...LIGHT } })) {
   test(`axe finds no fault on a shelf of folders: ${name}`, async () => {
     await atShelf({ storage: having(all[777]), ...options }, async (viewer, page) => {
       await page.waitForFunction(() => [...document.images].some((image) => image.complete && image.naturalWidth > 0));
@@ -227,6 +233,29 @@ for (const [name, options] of Object.entries({ dark: {}, light: { colorScheme: "
       await page.fill("input[type=search]", "nowhere");
       await page.getByText("No title has that name.").waitFor();
       await viewer.assertFaultless();
+    });
+  });
+}
+
+const LANGUAGES = [
+  { locale: "en-IN", lang: "en", begun: "Continue watching", found: "1 of 10,000 titles" },
+  { locale: "de-AT", lang: "de", begun: "Weiterschauen", found: "1 von 10" },
+  { locale: "fr-CA", lang: "fr", begun: "Reprendre la lecture", found: "1 titres sur 10" },
+  { locale: "es-MX", lang: "es", begun: "Seguir viendo", found: "1 de 10,000 títulos" },
+  { locale: "zh-TW", lang: "zh-Hans", begun: "继续观看", found: "1 / 10,000 部影片" },
+  // Without words of ours, and with a script that is written from the right.
+  { locale: "ar-EG", lang: "en", begun: "Continue watching", found: "1 of 10,000 titles" },
+];
+
+for (const { locale, lang, begun, found } of LANGUAGES) {
+  test(`the shelf speaks the browser's language: ${locale}`, async () => {
+    await atShelf({ locale, storage: having(all[777]) }, async (viewer, page) => {
+      assert.equal(await page.locator("html").getAttribute("lang"), lang);
+      assert.equal((await headings(page))[0], begun);
+      await viewer.assertFaultless();
+      await viewer.picture(`shelf-${locale}`);
+      await page.fill("input[type=search]", "07123");
+      await page.getByRole("status").getByText(found).waitFor();
     });
   });
 }

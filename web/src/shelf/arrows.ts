@@ -59,7 +59,8 @@ function beyond(focused: HTMLElement, from: DOMRect, all: HTMLElement[], right: 
     const inLine = others.filter(({ box }) => box.top < from.bottom && from.top < box.bottom && right * (box.left - from.left) > 1);
     const next = nearest(inLine, ({ box }) => Math.abs(box.left - from.left));
     // Left of its first card, a row has its heading, which leads to the whole folder.
-    return next ?? (right < 0 && focused.matches(".card") ? (focused.closest("section")?.querySelector<HTMLElement>("h2 a") ?? undefined) : undefined);
+    const heading = focused.matches(".card") ? focused.closest("section")?.querySelector<HTMLElement>("h2 a") : null;
+    return next ?? (right < 0 ? (heading ?? undefined) : undefined);
   }
   // Headings are left of the cards, and the list of orders, which uses these keys itself, is right of the search.
   const far = others.filter(({ one, box }) => !one.matches("h2 a, select") && (down > 0 ? box.top >= from.bottom - 1 : box.bottom <= from.top + 1));

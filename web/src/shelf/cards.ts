@@ -3,6 +3,7 @@
 import { card } from "../card";
 import { element, icon } from "../element";
 import type { Place } from "../memory";
+import { number } from "../phrases";
 import type { Entry } from "./search";
 import type { Sizes } from "./sizes";
 
@@ -31,7 +32,7 @@ export class Cards {
     const { heading, href, form, key, entries } = section;
     this.list = element("ul", { class: "cards" });
     const name = href === undefined ? heading : element("a", { href }, heading);
-    const amount = element("span", { class: "amount" }, entries.length.toLocaleString());
+    const amount = element("span", { class: "amount" }, number(entries.length));
     const head = element("div", { class: "head" }, element("h2", {}, name), amount);
     this.strip = form === "row" ? element("div", { class: "strip", onscroll: onSidewaysScroll }, this.list) : null;
     if (this.strip !== null && entries.length > sizes.columns) head.append(this.button("back", -1), this.button("forward", 1));

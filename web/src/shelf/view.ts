@@ -1,6 +1,7 @@
 // What the shelf shows: everything, one folder, or what a search has found.
 
 import { places } from "../memory";
+import { phrase } from "../phrases";
 import { shownPath } from "../titles";
 import type { Section } from "./cards";
 import { find, type Entry } from "./search";
@@ -51,10 +52,10 @@ export class Library {
   /** All that the page shows if nothing is searched. */
   private everything(order: Order): Section[] {
     const sections: Section[] = [
-      { key: "begun", heading: "Continue watching", form: "row", entries: this.begun() },
-      { key: "new", heading: "New", form: "row", entries: order === "newest" ? [] : this.newest() },
+      { key: "begun", heading: phrase("begun"), form: "row", entries: this.begun() },
+      { key: "new", heading: phrase("new"), form: "row", entries: order === "newest" ? [] : this.newest() },
     ];
-    if (order !== "folders") return [...sections, { key: "all", heading: "All titles", form: "grid", entries: this.by(order) }];
+    if (order !== "folders") return [...sections, { key: "all", heading: phrase("allTitles"), form: "grid", entries: this.by(order) }];
     const names = [...this.folders.keys()].filter((folder) => folder !== "").sort(collator.compare);
     const rows = names.map((folder): Section => ({
       key: `folder ${folder}`,
@@ -64,7 +65,7 @@ export class Library {
       entries: this.folders.get(folder) ?? [],
     }));
     const loose = [...(this.folders.get("") ?? [])].sort(COMPARE.name);
-    return [...sections, ...rows, { key: "loose", heading: "Without a folder", form: "grid", entries: loose }];
+    return [...sections, ...rows, { key: "loose", heading: phrase("withoutFolder"), form: "grid", entries: loose }];
   }
 
   private begun(): Entry[] {
@@ -81,7 +82,7 @@ export class Library {
   sections(order: Order, query: string, folder: string): Section[] {
     const isIn = (entry: Entry) => folder === "" || entry.folder === folder || entry.folder.startsWith(`${folder}/`);
     let sections: Section[];
-    if (query !== "") sections = [{ key: "found", heading: "Found", form: "grid", entries: find(this.by(order).filter(isIn), query) }];
+    if (query !== "") sections = [{ key: "found", heading: phrase("found"), form: "grid", entries: find(this.by(order).filter(isIn), query) }];
     else if (folder !== "") sections = [{ key: "folder", heading: shownPath(folder), form: "grid", entries: this.by(order).filter(isIn) }];
     else sections = this.everything(order);
     return sections.filter(({ entries }) => entries.length > 0);
