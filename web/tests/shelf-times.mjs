@@ -1,5 +1,5 @@
-// Measures the shelf of 10,000 titles in Chromium with a processor that is four times slower, and prints the times for docs/notes/shelf.md. No test
-// depends on them, because they depend on the machine and its load.
+// Measures the shelf of 10,000 titles in Chromium for docs/notes/shelf.md: the processor time of the page's own thread, which hardly depends on
+// other work on the machine, and the times that a viewer sees with a processor that is four times slower, which do. No test depends on either.
 //
 //     FULLBORE_PROGRAM=target/debug/fullbore node web/tests/shelf-times.mjs
 
@@ -18,6 +18,26 @@ function at(share, values) {
   const sorted = [...values].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 }
+
+/** Milliseconds of processor time of the page's thread: until its first posters are there, and for each frame of a fast wheel. */
+async function work(url) {
+  const viewer = await Viewer.arrive();
+  const session = await viewer.context.newCDPSession(viewer.page);
+  await session.send("Performance.enable", { timeDomain: "threadTicks" });
+  const spent = async () => (await session.send("Performance.getMetrics")).metrics.find(({ name }) => name === "TaskDuration").value * 1000;
+  await viewer.page.goto(url);
+  await viewer.page.waitForFunction(() => [...document.images].some((image) => image.complete && image.naturalWidth > 0));
+  const load = await spent();
+  await byName(viewer.page);
+  await viewer.page.waitForTimeout(1000);
+  const before = await spent();
+  const frames = await scroll(viewer.page, PIXELS);
+  const frame = ((await spent()) - before) / frames.length;
+  await viewer.leave();
+  return { load, frame };
+}
+
+const byName = (page) => page.locator(".top select").selectOption("name");
 
 async function arrive() {
   const viewer = await Viewer.arrive();
@@ -50,8 +70,15 @@ async function scrolling(url, pixels) {
   const viewer = await arrive();
   await viewer.page.goto(url);
   await viewer.page.locator(".card").first().waitFor();
-  await viewer.page.locator(".top select").selectOption("name");
-  const frames = await viewer.page.evaluate(
+  await byName(viewer.page);
+  const frames = await scroll(viewer.page, pixels);
+  await viewer.leave();
+  return frames;
+}
+
+/** Scrolls by this many pixels in each of many frames, and returns their lengths. */
+function scroll(page, pixels) {
+  return page.evaluate(
     ([frames, pixels]) =>
       new Promise((done) => {
         const times = [];
@@ -70,12 +97,14 @@ async function scrolling(url, pixels) {
       }),
     [FRAMES, pixels],
   );
-  await viewer.leave();
-  return frames;
 }
 
 const server = await new Server(makeManyTitles(resolve(process.env.FULLBORE_PAGES_OUT ?? "target/pages", "many"))).start();
 try {
+  const works = [];
+  for (let round = 0; round < ROUNDS; round += 1) works.push(await work(server.url));
+  const [load, frame] = ["load", "frame"].map((name) => at(0.5, works.map((work) => work[name])));
+  console.log(`processor time, medians: ${load.toFixed(0)} ms until the first posters, ${frame.toFixed(1)} ms for each frame of scrolling`);
   const loads = [];
   for (let round = 0; round < ROUNDS; round += 1) loads.push(await firstPicture(server.url));
   for (const name of ["frame", "cards", "poster"]) {
