@@ -2,9 +2,10 @@
 
 import { element } from "./element";
 import type { Place } from "./memory";
+import { phrase, spoken } from "./phrases";
 import { Thumbnails } from "./thumbnails";
 import { libraryUrl, shownFolder, shownHeight, shownName, watchUrl, type Title } from "./titles";
-import { clock, language, spoken } from "./words";
+import { clock, language } from "./words";
 
 /** Thumbnails appear when the pointer has rested this long. */
 const LOOK_MS = 250;
@@ -47,8 +48,8 @@ function facts(title: Title): string {
   if (title.height) parts.push(shownHeight(title.width ?? 0, title.height));
   const languages = (title.languages ?? []).filter((tag) => tag !== "und");
   if (languages.length > 0) parts.push(languages.map(language).join(", "));
-  if ((title.subtitle_languages ?? []).length > 0) parts.push("captions");
-  if (parts.length === 0) parts.push(title.duration_seconds === undefined ? "File" : title.height === 0 ? "Sound" : "Film");
+  if ((title.subtitle_languages ?? []).length > 0) parts.push(phrase("hasCaptions"));
+  if (parts.length === 0) parts.push(phrase(title.duration_seconds === undefined ? "file" : title.height === 0 ? "sound" : "film"));
   return parts.join(" · ");
 }
 

@@ -1,5 +1,7 @@
 // The server's list of titles (`titles.json`), and their addresses.
 
+import { phrase } from "./phrases";
+
 export interface Title {
   name: string;
   /** Below the library, percent-encoded; like every path here. */
@@ -25,6 +27,8 @@ export interface TitleList {
   /** Whether the server has looked through the library since it started. */
   is_complete: boolean;
   titles: Title[];
+  /** The list's entity tag, which changes with the list. */
+  tag: string;
 }
 
 /** The page's `<base>` is the server's own folder, `/-/`; the library is above it. A token may come before both. */
@@ -48,16 +52,23 @@ export const isFleet = /^\/watch\/?$/.test(location.pathname);
 
 export class Unreachable extends Error {}
 
-/** The list as the server last made it. The first list after a long time is old; ask again after `LISTED_ANEW_MS`. */
-export async function listTitles(): Promise<TitleList> {
+/**
+ * The list as the server last made it; null if it still has the tag `known`. The first list after a long time is old; ask again after
+ * `LISTED_ANEW_MS`.
+ */
+export async function listTitles(known: null): Promise<TitleList>;
+export async function listTitles(known: string | null): Promise<TitleList | null>;
+export async function listTitles(known: string | null): Promise<TitleList | null> {
   let response: Response;
   try {
     response = await fetch(new URL("titles.json", document.baseURI));
   } catch {
-    throw new Unreachable("The server does not answer.");
+    throw new Unreachable(phrase("noAnswer"));
   }
-  if (!response.ok) throw new Unreachable(`The server answers with error ${response.status}.`);
-  return (await response.json()) as TitleList;
+  if (!response.ok) throw new Unreachable(phrase("answersError", { status: String(response.status) }));
+  const tag = response.headers.get("etag") ?? "";
+  if (tag !== "" && tag === known) return null;
+  return { ...((await response.json()) as TitleList), tag };
 }
 
 /** The server makes a new list when it is asked, but at most every two seconds. */
@@ -66,7 +77,7 @@ export const LISTED_ANEW_MS = 2500;
 /** Waits until the list is complete. */
 export async function listWhole(): Promise<Title[]> {
   for (;;) {
-    const list = await listTitles();
+    const list = await listTitles(null);
     if (list.is_complete) return list.titles;
     await new Promise((done) => setTimeout(done, 300));
   }
@@ -81,7 +92,11 @@ export function shownName(title: Title): string {
 
 /** The folder that a title is in, if it is in one. */
 export function shownFolder(title: Title): string {
-  return title.name.split("/").slice(0, -1).join(" / ");
+  return shownPath(title.name.split("/").slice(0, -1).join("/"));
+}
+
+export function shownPath(folder: string): string {
+  return folder.replaceAll("/", " / ");
 }
 
 export function shownHeight(width: number, height: number): string {

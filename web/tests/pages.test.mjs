@@ -226,6 +226,38 @@ test("on a phone everything is in reach", async () => {
   });
 });
 
+const SETTINGS = { "de-AT": ["Einstellungen", "Qualität"], "fr-CA": ["Paramètres", "Qualité"], "es-MX": ["Ajustes", "Calidad"], "zh-CN": ["设置", "画质"] };
+for (const [locale, [settings, quality]] of Object.entries(SETTINGS)) {
+  test(`the player speaks the browser's language: ${locale}`, async () => {
+    await as({ locale }, async (viewer, page) => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      await viewer.choose(settings, quality);
+      await viewer.picture(`menu-${locale}`);
+      await page.keyboard.press("Escape");
+      await viewer.withControls(() => viewer.assertFaultless());
+    });
+  });
+}
+
+for (const colorScheme of ["dark", "light"]) {
+  test(`axe finds no fault with the player: ${colorScheme}`, async () => {
+    await as({ colorScheme }, async (viewer, page) => {
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      await page.keyboard.press("k");
+      await viewer.assertFaultless();
+      await viewer.choose("Settings", "Quality");
+      await viewer.assertFaultless();
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("?");
+      await page.getByRole("dialog", { name: "Keys" }).waitFor();
+      await viewer.assertFaultless();
+      await viewer.picture(`watch-faultless-${colorScheme}`);
+    });
+  });
+}
+
 test("keys do what they say", async () => {
   await as({}, async (viewer, page) => {
     await viewer.watch(server.url, FILM);
@@ -261,7 +293,7 @@ test("where one stopped is where one goes on, and the shelf shows it", async () 
     await page.getByRole("link", { name: "All titles" }).click();
     await page.getByRole("heading", { name: "Continue watching" }).waitFor();
     await viewer.picture("shelf-begun");
-    await page.locator(".begun .card").click();
+    await page.locator("[data-key=begun] .card").click();
     await page.waitForFunction((at) => document.querySelector("video")?.currentTime > at, FILM_SECONDS * 0.48);
     await viewer.goesOn();
   });

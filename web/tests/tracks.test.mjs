@@ -66,10 +66,10 @@ test("a track of some purpose has the name of its language, unless it has a titl
 
 test("chapters are read in order, and nonsense is left out", () => {
   const titles = [{ language: "en", title: "End" }, { language: "de", title: "Ende" }];
-  const list = chapters.parseChapters([{ "start-time": 60, titles }, { "start-time": 0 }, { titles }, null, { "start-time": "x" }]);
+  const list = chapters.parseChapters([{ "start-time": 60, titles }, { "start-time": 0 }, { titles }, null, { "start-time": "x" }], (number) => `Chapter ${number}`);
   assert.deepEqual(list, [{ start: 0, title: "Chapter 2" }, { start: 60, title: "Ende" }]);
   assert.equal(chapters.chapterAt(list, 59.9)?.title, "Chapter 2");
   assert.equal(chapters.chapterAt(list, 60)?.title, "Ende");
-  assert.deepEqual(chapters.parseChapters({ not: "a list" }), []);
+  assert.deepEqual(chapters.parseChapters({ not: "a list" }, String), []);
   assert.equal(chapters.chapterAt([], 5), undefined);
 });

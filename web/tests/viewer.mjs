@@ -29,6 +29,8 @@ export async function closeBrowser() {
   browsers.clear();
 }
 
+const inShort = ({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`;
+
 export class Viewer {
   complaints = [];
   requests = [];
@@ -115,10 +117,18 @@ export class Viewer {
 
   /** Fails if axe finds faults that keep people from using the page. */
   async assertAccessible() {
+    const grave = (await this.violations()).filter(({ impact }) => impact === "serious" || impact === "critical");
+    assert.deepEqual(grave.map(inShort), []);
+  }
+
+  /** Fails if axe finds any fault at all. */
+  async assertFaultless() {
+    assert.deepEqual((await this.violations()).map(inShort), []);
+  }
+
+  async violations() {
     await this.page.evaluate(AXE);
-    const { violations } = await this.page.evaluate(() => window.axe.run());
-    const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-    assert.deepEqual(grave.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(" ")}`), []);
+    return (await this.page.evaluate(() => window.axe.run())).violations;
   }
 
   // --- watching ---------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 // The interface to the engine that plays a title: hls.js, dash.js, or the browser itself. The player uses only this.
 
 import type { EngineName } from "../memory";
+import { phrase } from "../phrases";
 
 /** One size of the picture. */
 export interface Quality {
@@ -83,26 +84,26 @@ export const BEHIND_SECONDS = 30;
 
 export const PROBLEMS = {
   missing: {
-    what: "This film does not exist.",
-    advice: "It may have been moved or removed. Look for it among all titles.",
+    what: phrase("missing"),
+    advice: phrase("missingAdvice"),
   },
   forbidden: {
-    what: "This link has expired or was never signed.",
-    advice: "Go back to the page that gave it to you and open it again.",
+    what: phrase("forbidden"),
+    advice: phrase("forbiddenAdvice"),
   },
   unreachable: {
-    what: "The server does not answer.",
-    advice: "Check your connection, then try again.",
+    what: phrase("noAnswer"),
+    advice: phrase("checkConnection"),
   },
   undecodable: {
-    what: "This browser cannot play this film.",
-    advice: "Choose another size or another stream in the settings, or try another browser.",
+    what: phrase("undecodable"),
+    advice: phrase("undecodableAdvice"),
   },
   broken: {
-    what: "The film's data is damaged.",
-    advice: "Try again. If that does not help, ask the operator of this server to run “fullbore library verify”.",
+    what: phrase("broken"),
+    advice: phrase("brokenAdvice"),
   },
-} as const satisfies Record<string, Problem>;
+} satisfies Record<string, Problem>;
 
 /** Whether the screen shows a high dynamic range. Engines choose pictures of that range only then; browsers without the query have none. */
 export function hasHdrScreen(): boolean {

@@ -1,5 +1,6 @@
 // The titles of a fleet, as its gateway lists them, and the manifests from which they play. The page is at `/watch?title=films/a`.
 
+import { phrase } from "../phrases";
 import { isFleet, libraryUrl, Unreachable, type Title } from "../titles";
 
 export { isFleet };
@@ -33,9 +34,9 @@ export async function fleetTitles(): Promise<Title[]> {
   try {
     response = await fetch(libraryUrl("api/v1/titles"));
   } catch {
-    throw new Unreachable("The gateway does not answer.");
+    throw new Unreachable(phrase("noAnswer"));
   }
-  if (!response.ok) throw new Unreachable(`The gateway answers with error ${response.status}.`);
+  if (!response.ok) throw new Unreachable(phrase("answersError", { status: String(response.status) }));
   const { titles } = (await response.json()) as Listed;
   return titles.map(({ title, duration_seconds }) => titleOf(title, duration_seconds));
 }

@@ -1,5 +1,7 @@
 // Keys, as in well-known players. They are ignored in text fields, menus and sliders, and with Ctrl, Alt or Meta.
 
+import { phrase, type Phrase } from "../phrases";
+
 export interface Actions {
   toggle(): void;
   skip(seconds: number): void;
@@ -12,17 +14,17 @@ export interface Actions {
   help(): void;
 }
 
-export const KEYS: [string, string][] = [
-  ["Space or K", "Play or pause"],
-  ["← →", "5 seconds back or forward"],
-  ["J L", "10 seconds back or forward"],
-  ["↑ ↓", "Louder or quieter"],
-  ["M", "Sound off or on"],
-  ["C", "Captions off or on"],
-  ["F", "Full screen"],
-  ["0 – 9", "To 0% – 90% of the film"],
-  ["< >", "Slower or faster"],
-  ["?", "These keys"],
+export const KEYS: [string, Phrase][] = [
+  [phrase("keysPlay"), "playOrPause"],
+  ["← →", "fiveSeconds"],
+  ["J L", "tenSeconds"],
+  ["↑ ↓", "louderOrQuieter"],
+  ["M", "soundOffOrOn"],
+  ["C", "captionsOffOrOn"],
+  ["F", "fullScreen"],
+  ["0 – 9", "toShare"],
+  ["< >", "slowerOrFaster"],
+  ["?", "theseKeys"],
 ];
 
 export function listen(actions: Actions): void {

@@ -6,9 +6,10 @@ import "./watch.css";
 import { card } from "../card";
 import { element, icon } from "../element";
 import { places } from "../memory";
+import { length, nameLanguage, phrase } from "../phrases";
 import { fleetTitles, isFleet, wantedOfFleet } from "./fleet";
 import { LISTED_ANEW_MS, listWhole, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
-import { language, length } from "../words";
+import { language } from "../words";
 import { Player } from "./player";
 
 /** The most other titles shown. */
@@ -63,9 +64,9 @@ function about(title: Title): HTMLElement {
   if (title.duration_seconds !== undefined) facts.push(fact(length(title.duration_seconds)));
   if (title.height) facts.push(fact(shownHeight(title.width ?? 0, title.height)));
   const sounds = (title.languages ?? []).filter((tag) => tag !== "und").map(language);
-  if (sounds.length > 0) facts.push(fact(sounds.join(", "), "Languages"));
+  if (sounds.length > 0) facts.push(fact(sounds.join(", "), phrase("languages")));
   const captions = (title.subtitle_languages ?? []).map(language);
-  if (captions.length > 0) facts.push(fact(`Captions: ${captions.join(", ")}`));
+  if (captions.length > 0) facts.push(fact(phrase("captionsIn", { languages: captions.join(", ") })));
   const folder = shownFolder(title);
   return element(
     "section",
@@ -82,11 +83,11 @@ function others(title: Title, titles: Title[]): HTMLElement | null {
   if (rest.length === 0) return null;
   const known = places();
   const cards = rest.map((other) => element("li", {}, card(other, known[other.path])));
-  return element("section", { class: "others" }, element("h2", {}, "More titles"), element("ul", { class: "cards" }, ...cards));
+  return element("section", { class: "others" }, element("h2", {}, phrase("moreTitles")), element("ul", { class: "cards" }, ...cards));
 }
 
 function header(name: string): HTMLElement {
-  const back = element("a", { href: shelfUrl(), class: "control", "aria-label": "All titles", title: "All titles" }, icon("back"));
+  const back = element("a", { href: shelfUrl(), class: "control", "aria-label": phrase("allTitles"), title: phrase("allTitles") }, icon("back"));
   return element("header", { class: "top" }, back, element("h1", {}, name));
 }
 
@@ -99,28 +100,30 @@ function show(title: Title, titles: Title[]): void {
 
 /** All titles of a fleet. A box has the shelf for that. */
 function showAll(titles: Title[]): void {
-  document.title = "Films · Fullbore";
+  document.title = `${phrase("films")} · Fullbore`;
   const known = places();
   const cards = titles.map((title) => element("li", {}, card(title, known[title.path])));
-  const none = titles.length === 0 ? element("p", {}, "No film is published yet.") : null;
-  root.replaceChildren(element("main", { class: "below all" }, element("h1", {}, "Films"), none, element("ul", { class: "cards" }, ...cards)));
+  const none = titles.length === 0 ? element("p", {}, phrase("noFilm")) : null;
+  root.replaceChildren(element("main", { class: "below all" }, element("h1", {}, phrase("films")), none, element("ul", { class: "cards" }, ...cards)));
 }
 
 function complain(what: string, advice: string): void {
-  const again = element("button", { type: "button", class: "again", onclick: () => location.reload() }, "Try again");
-  const back = element("a", { href: shelfUrl() }, "All titles");
+  const again = element("button", { type: "button", class: "again", onclick: () => location.reload() }, phrase("tryAgain"));
+  const back = element("a", { href: shelfUrl() }, phrase("allTitles"));
   root.replaceChildren(element("main", { class: "notice" }, element("h1", {}, what), element("p", {}, advice), again, back));
 }
 
 async function main(): Promise<void> {
+  nameLanguage();
+  document.title = `${phrase("watch")} · Fullbore`;
   try {
     const [title, titles] = await find();
     if (title !== undefined) show(title, titles);
     else if (isFleet && wantedOfFleet() === undefined) showAll(titles);
-    else complain("This title does not exist.", "It may have been renamed or removed. Look for it among all titles.");
+    else complain(phrase("noTitle"), phrase("noTitleAdvice"));
   } catch (error) {
-    const what = error instanceof Unreachable ? error.message : "This page has failed.";
-    complain(what, "Check your connection, then try again.");
+    const what = error instanceof Unreachable ? error.message : phrase("pageFailed");
+    complain(what, phrase("checkConnection"));
   }
 }
 

@@ -3,6 +3,7 @@
 // A menu follows the pattern of the ARIA practices: arrows move, Enter chooses, Escape closes and gives the focus back.
 
 import { element, icon } from "../element";
+import { phrase } from "../phrases";
 
 export interface Choice {
   label: string;
@@ -100,7 +101,7 @@ export class Menu {
       ? element("div", { class: "head", role: "presentation" }, page.title)
       : element(
           "button",
-          { role: "menuitem", class: "head", type: "button", "aria-label": `Back to settings from ${page.title}`, onclick: back },
+          { role: "menuitem", class: "head", type: "button", "aria-label": phrase("backToSettings", { page: page.title }), onclick: back },
           icon("back"),
           page.title,
         );

@@ -4,6 +4,7 @@ import { initials } from "../card";
 import { chapterAt, loadChapters, type Chapter } from "../chapters";
 import { element, icon, type Shape } from "../element";
 import { keepPlace, remember, remembered, type EngineName } from "../memory";
+import { phrase } from "../phrases";
 import { Thumbnails } from "../thumbnails";
 import { libraryUrl, shownHeight, shownName, type Title } from "../titles";
 import { clock, rate, trackName } from "../words";
@@ -12,7 +13,7 @@ import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Qual
 import { KEYS, listen } from "./keyboard";
 import { Menu, type Page } from "./menu";
 import { Timebar } from "./timebar";
-import { forcedFor, kindOf, listed, memoryOf, recalled } from "./tracks";
+import { forcedFor, listed, memoryOf, recalled } from "./tracks";
 
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
 /** Controls hide this long after the last movement, while the film plays. */
@@ -29,17 +30,17 @@ export class Player {
   private readonly said = element("div", { class: "unseen", "aria-live": "polite" });
   private readonly time = element("div", { class: "time" }, "0:00");
   private readonly chapter = element("div", { class: "chapter" });
-  private readonly playButton = this.button("play", "Play", () => this.toggle());
-  private readonly bigButton = element("button", { class: "big", type: "button", "aria-label": "Play", onclick: () => this.toggle() }, icon("play"));
-  private readonly muteButton = this.button("loud", "Sound off", () => this.mute());
-  private readonly volume = element("input", { type: "range", class: "volume", min: 0, max: 1, step: 0.05, value: 1, "aria-label": "Volume" });
-  private readonly captionsButton = this.button("captions", "Captions", () => {});
-  private readonly settingsButton = this.button("settings", "Settings", () => {});
-  private readonly insetButton = this.button("inset", "Picture in picture", () => void this.inset());
-  private readonly screenButton = this.button("widen", "Full screen", () => void this.fullscreen());
+  private readonly playButton = this.button("play", phrase("play"), () => this.toggle());
+  private readonly bigButton = element("button", { class: "big", type: "button", "aria-label": phrase("play"), onclick: () => this.toggle() }, icon("play"));
+  private readonly muteButton = this.button("loud", phrase("soundOff"), () => this.mute());
+  private readonly volume = element("input", { type: "range", class: "volume", min: 0, max: 1, step: 0.05, value: 1, "aria-label": phrase("volume") });
+  private readonly captionsButton = this.button("captions", phrase("captions"), () => {});
+  private readonly settingsButton = this.button("settings", phrase("settings"), () => {});
+  private readonly insetButton = this.button("inset", phrase("inset"), () => void this.inset());
+  private readonly screenButton = this.button("widen", phrase("fullScreen"), () => void this.fullscreen());
   private readonly timebar = new Timebar(this.video, (seconds) => this.go(seconds));
-  private readonly captionsMenu = new Menu(this.captionsButton, "Captions", () => [this.captionsPage()], () => this.stir());
-  private readonly settingsMenu = new Menu(this.settingsButton, "Settings", () => this.settingsPages(), () => this.stir());
+  private readonly captionsMenu = new Menu(this.captionsButton, phrase("captions"), () => [this.captionsPage()], () => this.stir());
+  private readonly settingsMenu = new Menu(this.settingsButton, phrase("settings"), () => this.settingsPages(), () => this.stir());
   private readonly help = this.helpPanel();
   readonly element: HTMLElement;
 
@@ -54,7 +55,7 @@ export class Player {
     private readonly title: Title,
     header: HTMLElement,
   ) {
-    const left = [this.button("replay", "10 seconds back", () => this.skip(-10)), this.button("skip", "10 seconds forward", () => this.skip(10))];
+    const left = [this.button("replay", phrase("tenBack"), () => this.skip(-10)), this.button("skip", phrase("tenForward"), () => this.skip(10))];
     const row = element(
       "div",
       { class: "row" },
@@ -69,7 +70,7 @@ export class Player {
       this.insetButton,
       this.screenButton,
     );
-    const controls = element("div", { class: "controls", role: "group", "aria-label": "Player" }, this.timebar.element, row);
+    const controls = element("div", { class: "controls", role: "group", "aria-label": phrase("player") }, this.timebar.element, row);
     const veil = element("div", { class: "veil", onclick: () => this.onVeil(), ondblclick: () => void this.fullscreen() });
     const wheel = element("div", { class: "wheel", "aria-hidden": "true" });
     this.element = element(
@@ -209,7 +210,7 @@ export class Player {
   }
 
   private async showChapters(url: string): Promise<void> {
-    this.chapters = await loadChapters(url);
+    this.chapters = await loadChapters(url, (number) => phrase("chapter", { number }));
     this.timebar.showChapters(this.chapters);
     this.nameChapter();
     this.settingsMenu.refresh();
@@ -228,14 +229,14 @@ export class Player {
     this.message.replaceChildren(
       element("h2", {}, problem.what),
       element("p", {}, problem.advice),
-      element("button", { type: "button", class: "again", onclick: again }, "Try again"),
+      element("button", { type: "button", class: "again", onclick: again }, phrase("tryAgain")),
     );
     this.message.hidden = false;
   }
 
   private connection(isConnected: boolean): void {
     this.hint.hidden = isConnected;
-    if (!isConnected && this.hint.textContent === "") this.hint.textContent = "Connection lost. Playing what is already loaded, and reconnecting…";
+    if (!isConnected && this.hint.textContent === "") this.hint.textContent = phrase("connectionLost");
     if (isConnected) this.hint.textContent = "";
   }
 
@@ -288,7 +289,7 @@ export class Player {
 
   private setSpeed(speed: number): void {
     this.video.playbackRate = speed;
-    this.say(`Speed ${speed}`);
+    this.say(phrase("speedNow", { speed }));
     this.stir();
   }
 
@@ -297,7 +298,7 @@ export class Player {
     if (memory !== null) remember("captions", memory);
     const { engine } = this;
     engine?.chooseCaption((track ?? this.forced(engine))?.id ?? null);
-    this.say(track === null ? "Captions off" : `Captions ${this.nameOf(track)}`);
+    this.say(track === null ? phrase("captionsOff") : phrase("captionsNow", { name: this.nameOf(track) }));
   }
 
   private toggleCaptions(): void {
@@ -316,7 +317,7 @@ export class Player {
       // On Apple's phones only the video element can go full screen.
       else (this.video as unknown as { webkitEnterFullscreen?(): void }).webkitEnterFullscreen?.();
     } catch {
-      this.say("Full screen is not available here.");
+      this.say(phrase("noFullScreen"));
     }
   }
 
@@ -325,7 +326,7 @@ export class Player {
       if (document.pictureInPictureElement !== null) await document.exitPictureInPicture();
       else await this.video.requestPictureInPicture();
     } catch {
-      this.say("Picture in picture is not available now.");
+      this.say(phrase("noInset"));
     }
   }
 
@@ -336,25 +337,25 @@ export class Player {
   // --- menus ---------------------------------------------------------------------------------------------------------------
 
   private nameOf({ id, label, language: tag, purposes }: Track): string {
-    return trackName(tag, label, purposes.length > 0) || `Track ${id + 1}`;
+    return trackName(tag, label, purposes.length > 0) || phrase("track", { number: id + 1 });
   }
 
   /** A track's line in a menu: its name, and next to it its kind. */
   private line(track: Track): { label: string; detail?: string } {
-    const kind = kindOf(track);
-    return { label: this.nameOf(track), ...(kind !== undefined && { detail: kind }) };
+    const kinds = track.purposes.map((purpose) => phrase(purpose)).join(", ");
+    return { label: this.nameOf(track), ...(kinds !== "" && { detail: kinds }) };
   }
 
   private captionsPage(): Page {
     const tracks = listed(this.engine?.captions() ?? []);
     const chosen = this.chosenCaption();
-    const off = { label: "Off", isChosen: chosen === null, choose: () => this.chooseCaption(null) };
+    const off = { label: phrase("off"), isChosen: chosen === null, choose: () => this.chooseCaption(null) };
     const rest = tracks.map((track) => ({
       ...this.line(track),
       isChosen: chosen === track.id,
       choose: () => this.chooseCaption(track),
     }));
-    return { title: "Captions", value: "", choices: () => [off, ...rest] };
+    return { title: phrase("captions"), value: "", choices: () => [off, ...rest] };
   }
 
   private settingsPages(): Page[] {
@@ -370,7 +371,7 @@ export class Player {
     const name = ({ width, height, isHdr }: Quality) => shownHeight(width, height) + (isHdr ? " HDR" : "");
     const shownName = shown === null ? "" : name(shown);
     const automatic = {
-      label: "Automatic",
+      label: phrase("automatic"),
       detail: chosen === null ? shownName : "",
       isChosen: chosen === null,
       choose: () => engine?.choose(null),
@@ -382,8 +383,8 @@ export class Player {
       choose: () => engine?.choose(quality.id),
     }));
     const chosenOne = qualities.find(({ id }) => id === chosen);
-    const value = chosenOne === undefined ? `Automatic${shownName && ` · ${shownName}`}` : name(chosenOne);
-    return { title: "Quality", value, choices: () => (sizes.length > 0 ? [automatic, ...sizes] : []) };
+    const value = chosenOne === undefined ? `${phrase("automatic")}${shownName && ` · ${shownName}`}` : name(chosenOne);
+    return { title: phrase("quality"), value, choices: () => (sizes.length > 0 ? [automatic, ...sizes] : []) };
   }
 
   private soundPage(): Page {
@@ -400,7 +401,7 @@ export class Player {
         engine?.chooseSound(track.id);
       },
     }));
-    return { title: "Language", value: current === undefined ? "" : this.nameOf(current), choices: () => choices };
+    return { title: phrase("language"), value: current === undefined ? "" : this.nameOf(current), choices: () => choices };
   }
 
   private chaptersPage(): Page {
@@ -411,14 +412,14 @@ export class Player {
       isChosen: chapter === current,
       choose: () => this.go(chapter.start),
     }));
-    return { title: "Chapters", value: current?.title ?? "", choices: () => choices };
+    return { title: phrase("chapters"), value: current?.title ?? "", choices: () => choices };
   }
 
   private speedPage(): Page {
     const current = this.video.playbackRate;
-    const name = (speed: number) => (speed === 1 ? "Normal" : `${speed}×`);
+    const name = (speed: number) => (speed === 1 ? phrase("normal") : `${speed}×`);
     const choices = SPEEDS.map((speed) => ({ label: name(speed), isChosen: speed === current, choose: () => this.setSpeed(speed) }));
-    return { title: "Speed", value: name(current), choices: () => choices };
+    return { title: phrase("speed"), value: name(current), choices: () => choices };
   }
 
   private enginePage(): Page {
@@ -430,13 +431,13 @@ export class Player {
     ];
     const there = names.filter(([name]) => (name === "hls" ? hls : dash) !== undefined);
     const choices = there.map(([name, label]) => ({ label, isChosen: name === current, choose: () => this.chooseEngine(name) }));
-    return { title: "Streaming", value: current?.toUpperCase() ?? "", choices: () => choices };
+    return { title: phrase("streaming"), value: current?.toUpperCase() ?? "", choices: () => choices };
   }
 
   private helpPanel(): HTMLElement {
-    const rows = KEYS.flatMap(([keys, does]) => [element("dt", {}, keys), element("dd", {}, does)]);
-    const close = element("button", { type: "button", class: "again", onclick: () => this.showHelp() }, "Close");
-    const panel = element("div", { class: "help", role: "dialog", "aria-label": "Keys", hidden: true }, element("h2", {}, "Keys"), element("dl", {}, ...rows), close);
+    const rows = KEYS.flatMap(([keys, does]) => [element("dt", {}, keys), element("dd", {}, phrase(does))]);
+    const close = element("button", { type: "button", class: "again", onclick: () => this.showHelp() }, phrase("close"));
+    const panel = element("div", { class: "help", role: "dialog", "aria-label": phrase("keys"), hidden: true }, element("h2", {}, phrase("keys")), element("dl", {}, ...rows), close);
     panel.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.showHelp();
     });
@@ -475,7 +476,7 @@ export class Player {
     this.volume.addEventListener("input", () => this.setVolume(Number(this.volume.value)));
     document.addEventListener("fullscreenchange", () => {
       const isFull = document.fullscreenElement !== null;
-      this.setButton(this.screenButton, isFull ? "narrow" : "widen", isFull ? "Leave full screen" : "Full screen");
+      this.setButton(this.screenButton, isFull ? "narrow" : "widen", phrase(isFull ? "leaveFullScreen" : "fullScreen"));
     });
   }
 
@@ -485,13 +486,13 @@ export class Player {
     const isPlaying = !video.paused && !video.ended;
     this.element.dataset.state = video.ended ? "ended" : isPlaying ? "playing" : "paused";
     if (!isPlaying) this.wait(false);
-    this.setButton(this.playButton, isPlaying ? "pause" : "play", isPlaying ? "Pause" : "Play");
+    this.setButton(this.playButton, isPlaying ? "pause" : "play", phrase(isPlaying ? "pause" : "play"));
     this.stir();
   }
 
   private loudness(): void {
     const { muted, volume } = this.video;
-    this.setButton(this.muteButton, muted || volume === 0 ? "muted" : "loud", muted ? "Sound on" : "Sound off");
+    this.setButton(this.muteButton, muted || volume === 0 ? "muted" : "loud", phrase(muted ? "soundOn" : "soundOff"));
     this.volume.value = muted ? "0" : String(volume);
     this.volume.style.setProperty("--share", `${muted ? 0 : volume * 100}%`);
     this.volume.setAttribute("aria-valuetext", `${Math.round((muted ? 0 : volume) * 100)}%`);

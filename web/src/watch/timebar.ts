@@ -2,8 +2,9 @@
 
 import { chapterAt, type Chapter } from "../chapters";
 import { element } from "../element";
+import { phrase, spoken } from "../phrases";
 import type { Thumbnails } from "../thumbnails";
-import { clock, spoken } from "../words";
+import { clock } from "../words";
 
 /** The largest width of a preview, in pixels. */
 const PREVIEW_WIDTH = 192;
@@ -15,7 +16,7 @@ export class Timebar {
     max: 1,
     step: "any",
     value: 0,
-    "aria-label": "Time in the film",
+    "aria-label": phrase("timeInFilm"),
     class: "slider",
   });
   private readonly loaded = element("div", { class: "loaded" });
@@ -101,7 +102,7 @@ export class Timebar {
     this.played.style.width = `${share(seconds, this.duration)}%`;
     const chapter = chapterAt(this.chapters, seconds);
     const where = chapter === undefined ? "" : `, ${chapter.title}`;
-    this.slider.setAttribute("aria-valuetext", `${spoken(seconds)} of ${spoken(this.duration)}${where}`);
+    this.slider.setAttribute("aria-valuetext", phrase("timeOf", { at: spoken(seconds), of: spoken(this.duration) }) + where);
   }
 
   /** The end of the media that is loaded without a gap from here on. */

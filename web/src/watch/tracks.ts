@@ -3,15 +3,7 @@
 import type { Purpose, Track } from "./engine";
 
 /** In the order of the menu. Tracks without any come first. */
-const WORDS: Record<Purpose, string> = {
-  original: "Original",
-  dub: "Dubbed",
-  hearing: "Hard of hearing",
-  description: "Audio description",
-  commentary: "Commentary",
-  songs: "Songs",
-};
-const ORDER = Object.keys(WORDS) as Purpose[];
+const ORDER: Purpose[] = ["original", "dub", "hearing", "description", "commentary", "songs"];
 
 /** Tags of CHARACTERISTICS in HLS (RFC 8216 section 4.3.4.1, and Apple's authoring specification). */
 const CHARACTERISTICS: Record<string, Purpose> = {
@@ -78,11 +70,6 @@ export function ofAnotherGroup(levels: readonly Grouped[]): number {
   if (wanted === undefined) return -1;
   const uris = new Set(levels.filter((level) => groupOf(level) === wanted).map(({ uri }) => uri));
   return levels.findIndex((level) => groupOf(level) !== wanted && (uris.has(level.uri) || level.videoCodec === undefined));
-}
-
-/** The kind of a track for the menu, or undefined if it has no particular purpose. */
-export function kindOf({ purposes }: Track): string | undefined {
-  return purposes.length === 0 ? undefined : purposes.map((purpose) => WORDS[purpose]).join(", ");
 }
 
 /** The tracks that a viewer chooses from, by kind. Forced captions are not among them: they come with the sound. */

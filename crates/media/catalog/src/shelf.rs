@@ -6,7 +6,9 @@
 //!
 //! Bounded: [`TITLES_MAX`](crate::TITLES_MAX) titles, 16 MiB of each record.
 
+use std::collections::HashMap;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -69,19 +71,73 @@ pub struct Facts {
 /// # Errors
 /// If `root` itself cannot be listed. Folders below it that cannot be read are left out.
 pub fn shelf(root: &Path) -> io::Result<Vec<Item>> {
-    Ok(titles(root)?.into_iter().map(|title| item(root, title)).collect())
+    ShelfReader::default().list(root)
 }
 
-fn item(root: &Path, title: Title) -> Item {
+/// Lists one library again and again, and reads only the records that have changed: that of a long film has hundreds of kilobytes of checksums.
+#[derive(Debug, Default)]
+pub struct ShelfReader {
+    known: Known,
+}
+
+/// By the title's folder. A record that cannot be read is not among them, so that it is tried again.
+type Known = HashMap<PathBuf, (Stamp, Facts)>;
+
+/// Distinguishes versions of a record. Ingest replaces a record by renaming another file to its name, which always changes the inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(record: &Path) -> Option<Self> {
+        let met = std::fs::metadata(record).ok()?;
+        Some(Self { inode: met.ino(), bytes: met.size(), changed: (met.ctime(), met.ctime_nsec()) })
+    }
+}
+
+impl ShelfReader {
+    /// The titles in the folder `root`, sorted by name.
+    ///
+    /// # Errors
+    /// If `root` itself cannot be listed. Folders below it that cannot be read are left out.
+    pub fn list(&mut self, root: &Path) -> io::Result<Vec<Item>> {
+        let titles = titles(root)?;
+        let mut before = std::mem::take(&mut self.known);
+        Ok(titles.into_iter().map(|title| self.item(root, title, &mut before)).collect())
+    }
+
+    fn item(&mut self, root: &Path, title: Title, before: &mut Known) -> Item {
+        // A title that is a file has no folder for a record.
+        let has_record = title.streams.iter().all(|stream| stream.form != Form::File);
+        let facts = has_record.then(|| self.facts(root, &title.location, before)).flatten();
+        item(title, facts)
+    }
+
+    fn facts(&mut self, root: &Path, location: &Path, before: &mut Known) -> Option<Facts> {
+        let folder = root.join(location);
+        let stamp = Stamp::of(&folder.join(RECORD))?;
+        let (at, facts) = match before.remove_entry(location) {
+            Some((at, (known, facts))) if known == stamp => (at, facts),
+            _ => {
+                let record = Record::read(&folder).ok()?;
+                (location.to_owned(), record.facts(&encode_path(location)))
+            }
+        };
+        self.known.insert(at, (stamp, facts.clone()));
+        Some(facts)
+    }
+}
+
+fn item(title: Title, facts: Option<Facts>) -> Item {
     let stream = |form| {
         let of_form = title.streams.iter().find(|stream| stream.form == form);
         of_form.map(|stream| stream.url_path.clone())
     };
     let (hls, dash, file) = (stream(Form::Hls), stream(Form::Dash), stream(Form::File));
     let path = encode_path(&title.location);
-    // A title that is a file has no folder for a record.
-    let record = file.is_none().then(|| Record::read(&root.join(&title.location)).ok()).flatten();
-    let facts = record.map(|record| record.facts(&path));
     Item { name: title.name, path, location: title.location, hls, dash, file, facts }
 }
 

@@ -5,7 +5,7 @@
 //! requests, no list is made. So a list is as old as the last visit, and the pages request it twice. The list is bounded as [`catalog::shelf`] is.
 
 use crate::folders::Folders;
-use catalog::shelf::{Item, shelf};
+use catalog::shelf::{Item, ShelfReader};
 use catalog::{TITLES_MAX, is_held};
 use disk::Names;
 use serde_json::json;
@@ -94,8 +94,9 @@ impl TitleListing {
 /// A thread's loop: it ends with the last worker.
 fn keep(kept: &Kept, folder: u16, path: &Path, asked: &Receiver<()>) {
     let mut complaint = String::new();
+    let mut reader = ShelfReader::default();
     loop {
-        match shelf(path) {
+        match reader.list(path) {
             Ok(items) => {
                 complaint.clear();
                 kept.take(folder, items);
