@@ -22,6 +22,7 @@ pub mod fetcher;
 pub mod http_cache;
 pub mod inquiry;
 mod origin;
+mod origin_address;
 pub mod policy;
 pub mod purge;
 mod store;
@@ -31,5 +32,6 @@ use std::time::Duration;
 /// The longest pause before a failed helper is restarted ([`helper_process::keeper`]): short, because viewers wait for it.
 pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-pub use origin::{OriginAddress, check_trusted, escaped};
+pub use origin::check_trusted;
+pub use origin_address::{OriginAddress, escaped};
 pub use store::{CacheSpace, Damage};

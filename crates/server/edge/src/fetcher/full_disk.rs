@@ -126,7 +126,7 @@ mod tests {
     use super::super::{HelperOptions, OBJECT_BYTES};
     use super::*;
     use crate::contract::BLOCK_BYTES;
-    use crate::origin::OriginAddress;
+    use crate::origin_address::OriginAddress;
     use crate::policy::Terms;
     use std::path::Path;
     use std::sync::Arc;

@@ -22,7 +22,8 @@ mod telling;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::{ABSENT, Tags};
-use crate::origin::{Origin, OriginAddress, Refused};
+use crate::origin::{Origin, Refused};
+use crate::origin_address::OriginAddress;
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use arriving::{Arriving, Paths};
 use full_disk::FullDisk;

@@ -8,7 +8,7 @@ use crate::fetcher::HelperOptions;
 use crate::fetcher::origin_answer::stored;
 use crate::fetcher::slots::REQUESTS_MAX;
 use crate::http_cache::may_store;
-use crate::origin::OriginAddress;
+use crate::origin_address::OriginAddress;
 use std::collections::HashMap;
 use std::time::Duration;
 
