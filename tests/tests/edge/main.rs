@@ -19,6 +19,7 @@ mod lost_helpers;
 mod names;
 mod one_viewer;
 mod origin;
+mod origins;
 mod packager;
 mod passing;
 mod passing_faults;

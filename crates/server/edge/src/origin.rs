@@ -1,4 +1,4 @@
-//! Requests to the origin: a web server, or an S3 bucket, for which they are signed.
+//! Requests to one origin: a web server, or an S3 bucket, for which they are signed.
 
 use crate::contract::{ForwardedRequest, PATH_BYTES_MAX, Trouble};
 use crate::http_cache::Fields;
@@ -25,6 +25,28 @@ const AGENT: &str = concat!("fullbore-edge/", env!("CARGO_PKG_VERSION"));
 /// Why an answer cannot be used, and the details for the operator.
 pub(crate) type Refused = (Trouble, String);
 
+/// The number of the origin that has answered, from 0: one of a response's extensions.
+#[derive(Clone, Copy)]
+struct AnsweredBy(usize);
+
+/// The number of the origin that has sent this answer.
+pub(crate) fn answered_by(answer: &Response) -> usize {
+    answer.extensions().get::<AnsweredBy>().map_or(0, |by| by.0)
+}
+
+/// A request that has no answer.
+pub(crate) struct Unanswered {
+    pub(crate) refused: Refused,
+    /// Whether the origin may have got it: there was a connection.
+    pub(crate) was_sent: bool,
+}
+
+impl Unanswered {
+    fn unsent(refused: Refused) -> Self {
+        Self { refused, was_sent: false }
+    }
+}
+
 /// The beginning of an answer that may be kept.
 pub(crate) struct Found {
     pub(crate) terms: Terms,
@@ -32,14 +54,16 @@ pub(crate) struct Found {
     pub(crate) size: u64,
     /// The range of the bytes that follow.
     pub(crate) range: Range<u64>,
+    /// The number of the origin that sends it.
+    pub(crate) origin: usize,
     pub(crate) body: Response,
 }
 
 /// The origin's answer about a path.
 pub(crate) enum Verdict {
     Found(Box<Found>),
-    /// The named version is still the current one. The header contains only fields that the answer repeats.
-    NotModified(HeaderMap),
+    /// The named version is still the current one, says the origin with this number. The header contains only fields that the answer repeats.
+    NotModified(HeaderMap, usize),
     /// There is another response, which is no object, and what it means for an object that was there.
     Other(Box<Response>, Trouble),
 }
@@ -68,6 +92,8 @@ pub fn check_trusted() -> io::Result<()> {
 
 /// A client of one origin.
 pub(crate) struct Origin {
+    /// Its place in the order of preference, from 0.
+    number: usize,
     http: Client,
     address: OriginAddress,
     /// Signs requests to a bucket, with the credentials of this process.
@@ -76,7 +102,11 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Sends no request yet. An origin that is silent for longer than `silent_max` counts as unreachable.
-    pub(crate) fn new(address: OriginAddress, silent_max: Duration) -> Result<Self, String> {
+    pub(crate) fn new(
+        number: usize,
+        address: OriginAddress,
+        silent_max: Duration,
+    ) -> Result<Self, String> {
         let http = client()?
             .connect_timeout(CONNECT_MAX.min(silent_max))
             .read_timeout(silent_max)
@@ -90,7 +120,7 @@ impl Origin {
                 "fullbore: the edge's helper found no credentials, so only a public bucket will answer: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             );
         }
-        Ok(Self { http, address, signer })
+        Ok(Self { number, http, address, signer })
     }
 
     /// Its address.
@@ -111,7 +141,7 @@ impl Origin {
         let answer = self.send(path, Some(&range), condition, request).await?;
         match answer.status() {
             StatusCode::NOT_MODIFIED if known.is_some() => {
-                Ok(Verdict::NotModified(answer.headers().clone()))
+                Ok(Verdict::NotModified(answer.headers().clone(), self.number))
             }
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 // The object is shorter than the viewer assumes, perhaps empty. Request its start to learn its length.
@@ -203,20 +233,22 @@ impl Origin {
         }
     }
 
-    /// Sends a viewer's request on, with these `conditions`. Any answer is returned.
+    /// Sends a viewer's request on, with these `conditions`. Any answer is returned, unless it is a bucket's.
     pub(crate) async fn forward(
         &self,
         path: &str,
         request: &ForwardedRequest,
         conditions: &Fields,
-    ) -> Result<Response, Refused> {
+    ) -> Result<Response, Unanswered> {
         if self.signer.is_some() {
             let condition = conditions.first("if-none-match").map(|tag| (IF_NONE_MATCH, tag));
-            let answer = self.send(path, None, condition, &ForwardedRequest::get()).await?;
-            return accepted(path, answer.status(), false).map(|()| answer);
+            let answer = self.send(path, None, condition, &ForwardedRequest::get()).await;
+            let answer =
+                answer.and_then(|answer| accepted(path, answer.status(), false).map(|()| answer));
+            return answer.map_err(|refused| Unanswered { refused, was_sent: true });
         }
-        let wrong = |what: &str| (Trouble::Wrong, format!("{path}: {what}"));
-        let url = self.address.of(path).ok_or_else(|| unnameable(path))?;
+        let wrong = |what: &str| Unanswered::unsent((Trouble::Wrong, format!("{path}: {what}")));
+        let url = self.address.of(path).ok_or_else(|| Unanswered::unsent(unnameable(path)))?;
         let method = Method::from_bytes(request.method.as_bytes());
         let method = method.map_err(|_| wrong("no request has this method"))?;
         let body = request.body().ok_or_else(|| wrong("the request's body is damaged"))?;
@@ -228,7 +260,26 @@ impl Origin {
             // Some servers refuse a request that could have a body and says nothing of it (RFC 9110 section 8.6).
             sent = sent.header(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        sent.send().await.map_err(|error| broken(path, error))
+        match sent.send().await {
+            Ok(answer) => Ok(self.answered(answer)),
+            Err(error) => {
+                let was_sent = !error.is_connect();
+                Err(Unanswered { refused: broken(path, error), was_sent })
+            }
+        }
+    }
+
+    fn answered(&self, mut answer: Response) -> Response {
+        answer.extensions_mut().insert(AnsweredBy(self.number));
+        answer
+    }
+
+    /// Asks for one byte at `path`, to see whether the origin answers again. Refusals are answers.
+    pub(crate) async fn ask_briefly(&self, path: &str, request: &ForwardedRequest) -> bool {
+        match self.send(path, Some(&(0..1)), None, request).await {
+            Ok(answer) => !is_failing(answer.status()),
+            Err((why, _)) => !why.is_failure(),
+        }
     }
 
     /// Requests `range` of a version, by a `request` that is no viewer's.
@@ -250,7 +301,9 @@ impl Origin {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
                 Err(changed("the origin has another version"))
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Err(changed("the origin no longer has it")),
+            StatusCode::NOT_FOUND | StatusCode::GONE => {
+                Err((Trouble::NotFound, format!("{path}: the origin no longer has it")))
+            }
             StatusCode::OK | StatusCode::PARTIAL_CONTENT
                 if strong_etag(answer.headers()).is_some_and(|now| now != etag) =>
             {
@@ -309,7 +362,7 @@ impl Origin {
         if let Some((name, etag)) = condition.clone() {
             sent = sent.header(name, etag);
         }
-        let mut answer = sent.send().await.map_err(|error| broken(path, error))?;
+        let mut answer = self.answered(sent.send().await.map_err(|error| broken(path, error))?);
         if let Some(signer) = &self.signer {
             // A bucket varies only headers for browsers. An object's bytes never vary.
             answer.headers_mut().remove(VARY);
@@ -345,6 +398,11 @@ fn accepted(path: &str, status: StatusCode, is_of_version: bool) -> Result<(), R
 fn is_deliberate(answer: &Response) -> bool {
     let names = ["cache-control", "expires", "last-modified", "retry-after", "age"];
     names.iter().any(|name| answer.headers().contains_key(*name))
+}
+
+/// Whether an answer is an error of the origin's own, which another origin may not have.
+pub(crate) fn is_failing(status: StatusCode) -> bool {
+    matches!(accepted("", status, false), Err((Trouble::Unreachable, _)))
 }
 
 /// What an error answer is counted as.
@@ -419,7 +477,7 @@ fn found(answer: Response, asked: Range<u64>) -> Result<Found, Refused> {
         status => return wrong(&format!("the origin said {status}, which was not asked for")),
     };
     match terms(&path, answer.headers()) {
-        Ok(terms) => Ok(Found { terms, size, range, body: answer }),
+        Ok(terms) => Ok(Found { terms, size, range, origin: answered_by(&answer), body: answer }),
         Err((trouble, why)) => Err((trouble, format!("{path} cannot be kept: {why}"))),
     }
 }
@@ -453,7 +511,7 @@ mod tests {
         assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
         let named = |value: &str| {
             let address = OriginAddress::parse("http://192.0.2.1/x").unwrap();
-            Origin::new(address, Duration::from_secs(1)).unwrap().path_of("/a", value)
+            Origin::new(0, address, Duration::from_secs(1)).unwrap().path_of("/a", value)
         };
         assert_eq!(named("/x/b?c").as_deref(), Some("/b?c"));
         assert_eq!(named("/b"), None, "not below the address");
@@ -473,7 +531,8 @@ mod tests {
     #[test]
     fn urls_of_the_origin_become_those_of_the_edge() {
         let origin = |address: &str| {
-            Origin::new(OriginAddress::parse(address).unwrap(), Duration::from_secs(1)).unwrap()
+            let address = OriginAddress::parse(address).unwrap();
+            Origin::new(0, address, Duration::from_secs(1)).unwrap()
         };
         let below = origin("http://192.0.2.1:8080/films");
         let localized = |origin: &Origin, value: &str| {

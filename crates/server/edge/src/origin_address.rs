@@ -4,6 +4,9 @@ use escape::percent;
 use reqwest::Url;
 use std::net::IpAddr;
 
+/// The most origins of one edge. If all of them are silent, a viewer waits for one after the other.
+pub const ORIGINS_MAX: usize = 8;
+
 /// The address of an origin: a scheme, a host, and a path prefix. For a bucket, the second field is its own address, `s3://BUCKET/PREFIX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginAddress(pub(crate) Url, pub(crate) Option<String>);

@@ -138,7 +138,7 @@ mod tests {
     /// A helper with room for this many bytes of objects.
     fn helper(cache: &Path, bytes_max: u64) -> Helper {
         let options = HelperOptions {
-            origin: OriginAddress::parse("http://127.0.0.1:1").unwrap(),
+            origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
             cache: cache.to_owned(),
             bytes_max,
             silent_max: Duration::from_secs(1),

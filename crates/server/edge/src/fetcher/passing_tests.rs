@@ -324,7 +324,7 @@ fn a_response_to_head_confirms_only_a_version_that_it_names() {
 fn a_change_that_gets_no_turn_at_the_origin_is_not_sent() {
     let cache = tempfile::tempdir().unwrap();
     let options = HelperOptions {
-        origin: OriginAddress::parse("http://127.0.0.1:1").unwrap(),
+        origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
         cache: cache.path().to_owned(),
         bytes_max: 1 << 30,
         silent_max: Duration::from_millis(1),
