@@ -2,6 +2,7 @@
 //!
 //! The real program is in front of an origin that behaves as the test wants ([`origin`]).
 
+mod addresses;
 mod bucket;
 mod changes;
 mod crashes;

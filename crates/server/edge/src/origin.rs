@@ -19,6 +19,9 @@ use std::time::Duration;
 /// Longer than any connect that succeeds: the second try after a lost packet comes after one second, the third after three.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
+/// A connection that is kept for longer without a request is closed. The next one resolves the origin's name again.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
 /// The helper's `User-Agent`.
 const AGENT: &str = concat!("fullbore-edge/", env!("CARGO_PKG_VERSION"));
 
@@ -110,6 +113,7 @@ impl Origin {
         let http = client()?
             .connect_timeout(CONNECT_MAX.min(silent_max))
             .read_timeout(silent_max)
+            .pool_idle_timeout(IDLE_MAX)
             .no_proxy()
             .build()
             .map_err(|error| with_causes(&error))?;
