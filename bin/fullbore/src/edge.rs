@@ -46,9 +46,9 @@ impl Edge {
 /// Fetch for a caching edge; the server starts this, with its end of a socket as standard input
 #[derive(Args)]
 struct Helper {
-    /// Address of the origin
-    #[arg(long, value_name = "URL", value_parser = OriginAddress::parse)]
-    origin: OriginAddress,
+    /// Address of an origin; repeated, in order of preference
+    #[arg(long, value_name = "URL", value_parser = OriginAddress::parse, required = true)]
+    origin: Vec<OriginAddress>,
     /// Folder of the cache
     #[arg(long, value_name = "DIR")]
     cache: PathBuf,
@@ -88,14 +88,10 @@ impl Helper {
     fn helper(&self) -> Command {
         let Self { origin, cache, bytes, silent, no_sandbox, .. } = self;
         let mut command = Command::new("/proc/self/exe");
-        command.args([
-            "edge",
-            "helper",
-            "--origin",
-            &origin.to_string(),
-            "--bytes",
-            &bytes.to_string(),
-        ]);
+        command.args(["edge", "helper", "--bytes", &bytes.to_string()]);
+        for origin in origin {
+            command.args(["--origin", &origin.to_string()]);
+        }
         command.args(["--silent", &silent.to_string(), "--cache"]).arg(cache);
         command.args(no_sandbox.then_some("--no-sandbox"));
         command
@@ -104,9 +100,9 @@ impl Helper {
     fn help(self) -> std::io::Result<()> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let silent_max = Duration::from_secs_f64(self.silent);
-        let Self { origin, cache, bytes: bytes_max, no_sandbox, .. } = self;
+        let Self { origin: origins, cache, bytes: bytes_max, no_sandbox, .. } = self;
         let is_confined = !no_sandbox;
-        let options = HelperOptions { origin, cache, bytes_max, silent_max, is_confined };
+        let options = HelperOptions { origins, cache, bytes_max, silent_max, is_confined };
         fetcher::run(options, socket)
     }
 }

@@ -34,9 +34,10 @@ pub(crate) struct Serve {
     /// A directory of the library, as DIR; can be repeated
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     library: Vec<PathBuf>,
-    /// Address of an HTTP origin, or s3://BUCKET/PREFIX: makes the server a caching edge in front of it, instead of serving DIR
+    /// Address of an HTTP origin, or s3://BUCKET/PREFIX: makes the server a caching edge in front of it, instead of serving DIR; repeat it
+    /// for origins that hold the same films, in order of preference
     #[arg(long, value_name = "URL", requires = "cache", conflicts_with_all = ["dir", "library"])]
-    origin: Option<String>,
+    origin: Vec<String>,
     /// Directory of the caching edge's cache
     #[arg(long, value_name = "DIR", requires = "origin")]
     cache: Option<PathBuf>,
@@ -215,8 +216,8 @@ impl Serve {
             }
             config.library = vec![library];
         }
-        if let Some(origin) = &config.edge.origin {
-            if let Err(error) = edge::credentials::shed(origin) {
+        if config.edge.has_bucket() {
+            if let Err(error) = edge::credentials::shed() {
                 return fail(
                     1,
                     &format!(
@@ -285,7 +286,9 @@ impl Serve {
         if !folders.is_empty() {
             config.library = folders;
         }
-        config.edge.origin = self.origin.or(config.edge.origin);
+        if !self.origin.is_empty() {
+            config.edge.origin = self.origin;
+        }
         config.edge.cache = self.cache.or(config.edge.cache);
         config.edge.cache_gib = self.cache_gib.unwrap_or(config.edge.cache_gib);
         config.listen = self.listen.unwrap_or(config.listen);
@@ -348,7 +351,7 @@ fn sample_library(config: &Config) -> PathBuf {
 
 /// Makes the cache the library of a caching edge, and turns pages off: viewers see the origin's.
 fn make_edge(config: &mut Config) -> Result<(), Misused> {
-    let (Some(_), Some(cache)) = (&config.edge.origin, &config.edge.cache) else { return Ok(()) };
+    let (true, Some(cache)) = (config.edge.is_on(), &config.edge.cache) else { return Ok(()) };
     if !config.has_no_library() {
         return Err(Misused(
             "a caching edge serves its origin and no library: leave library and [[sites]] out"
@@ -369,8 +372,8 @@ fn make_edge(config: &mut Config) -> Result<(), Misused> {
 struct Said {
     library: Vec<PathBuf>,
     sites: Vec<HostedSite>,
-    /// The origin of a caching edge.
-    origin: Option<String>,
+    /// The origins of a caching edge.
+    origin: Vec<String>,
     tokens: Option<Tokens>,
 }
 
@@ -389,11 +392,13 @@ impl Said {
         };
         let kept = list(&self.library);
         let mut lines = vec![match &self.origin {
-            Some(origin) => format!("edge      of {origin}, cached in {kept}"),
-            None if kept.is_empty() => {
+            origins if !origins.is_empty() => {
+                format!("edge      of {}, cached in {kept}", origins.join(", "))
+            }
+            _ if kept.is_empty() => {
                 "library   only the sites below: requests for any other host get 421".to_owned()
             }
-            None => format!("library   {kept}"),
+            _ => format!("library   {kept}"),
         }];
         for HostedSite { hosts, library } in &self.sites {
             let urls = hosts.iter().map(|host| urls::with_host(base, host));
@@ -413,7 +418,7 @@ fn announce(server: &Server, urls: &[String], served: Said) {
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
-    if served.origin.is_some() || served.library.is_empty() {
+    if !served.origin.is_empty() || served.library.is_empty() {
         return say_started(&shown(&lines));
     }
     lines.extend(titles::describe(server.titles(), base, served.tokens));

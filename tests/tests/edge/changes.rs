@@ -11,16 +11,16 @@ use std::time::Duration;
 use tempfile::tempdir;
 
 /// A viewer's result: the version in its head, the offset of its bytes, and the bytes that arrived.
-struct Got {
-    status: u16,
-    version: Option<u64>,
-    start: usize,
-    bytes: Vec<u8>,
-    is_whole: bool,
+pub(crate) struct Got {
+    pub(crate) status: u16,
+    pub(crate) version: Option<u64>,
+    pub(crate) start: usize,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) is_whole: bool,
 }
 
 /// Fetches over a connection of its own; a response that breaks off is a result, too.
-fn fetch(address: SocketAddr, path: &str, range: Option<(usize, usize)>) -> Got {
+pub(crate) fn fetch(address: SocketAddr, path: &str, range: Option<(usize, usize)>) -> Got {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let line = range.map(|(first, last)| format!("Range: bytes={first}-{last}\r\n"));
@@ -60,7 +60,7 @@ impl Drop for Ending<'_> {
 }
 
 /// The length of a version, between one block and three.
-fn length(version: u64) -> usize {
+pub(crate) fn drawn_length(version: u64) -> usize {
     MIB + (version * 7_919_777 % (2 * MIB as u64)) as usize
 }
 
@@ -78,13 +78,13 @@ fn draw(count: u64, seed: u64) {
     let lines = ["Cache-Control: no-cache\r\n", "Cache-Control: max-age=1\r\n"];
     let (mut version, mut whole) = (1, 0);
     let mut lasting = HashSet::new();
-    origin.put("/film", version, length(version), lines[0]);
+    origin.put("/film", version, drawn_length(version), lines[0]);
     for number in 0..count {
         match next(4) {
             0 => {
                 version += 1;
                 let lasts = next(8) == 0;
-                origin.put("/film", version, length(version), lines[usize::from(lasts)]);
+                origin.put("/film", version, drawn_length(version), lines[usize::from(lasts)]);
                 if lasts {
                     lasting.insert(version);
                 }
@@ -95,7 +95,7 @@ fn draw(count: u64, seed: u64) {
             2 if next(4) == 0 => origin.behave(Manner::Unconditional),
             _ => origin.behave(Manner::Good),
         }
-        let first = next(length(version) as u64) as usize;
+        let first = next(drawn_length(version) as u64) as usize;
         let range = (next(3) > 0).then(|| (first, first + next(MIB as u64) as usize));
         let got = fetch(server.address, "/film", range);
         let what = format!("draw {number} of seed {seed}: version {version}, {range:?}");
@@ -103,7 +103,7 @@ fn draw(count: u64, seed: u64) {
             continue;
         }
         let named = got.version.expect("a tag");
-        let expected = bytes(length(named), named);
+        let expected = bytes(drawn_length(named), named);
         assert!(expected[got.start..].starts_with(&got.bytes), "{what}: wrong bytes of {named}");
         assert!(named == version || lasting.contains(&named), "{what}: {named} is old");
         whole += u64::from(got.is_whole);

@@ -2,6 +2,7 @@
 //!
 //! The real program is in front of an origin that behaves as the test wants ([`origin`]).
 
+mod addresses;
 mod bucket;
 mod cache_status;
 mod changes;
@@ -20,6 +21,7 @@ mod lost_helpers;
 mod names;
 mod one_viewer;
 mod origin;
+mod origins;
 mod packager;
 mod passing;
 mod passing_faults;

@@ -148,7 +148,11 @@ pub(crate) struct Origin {
 
 impl Origin {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
+    pub(crate) fn start_at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let address = listener.local_addr().unwrap();
         let origin = Self { address, state: Arc::default() };
         let serving = origin.clone();

@@ -72,6 +72,7 @@ fn copy_document(copy: &KeptCopy, now: u64) -> Value {
         "tags_left_out": copy.tags_left_out,
         "selected_by": selected_by,
         "used_seconds_ago": copy.used_seconds_ago,
+        "origin": copy.origin,
     })
 }
 
@@ -91,6 +92,7 @@ pub(super) fn copy() -> KeptCopy {
         tags_left_out: 0,
         selected_by: vec![("accept-language".into(), Some("de".into())), ("x".into(), None)],
         used_seconds_ago: None,
+        origin: Some("http://b".into()),
     }
 }
 

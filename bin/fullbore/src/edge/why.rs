@@ -101,6 +101,7 @@ fn copy_lines(copy: &KeptCopy) -> Vec<String> {
         format!("    {}", lifetime(copy)),
         format!("    age {}, {used}", span(copy.age_seconds)),
     ];
+    lines.extend(copy.origin.iter().map(|origin| format!("    from {origin}")));
     if !copy.selected_by.is_empty() {
         let fields = copy
             .selected_by
@@ -133,7 +134,7 @@ mod tests {
             text,
             "/a.mp4\n  film: 1.0 MiB of 3.0 MiB present, version \"v1\"\n    \
              fresh for 59m 3s more, then used for 1d 57s if the origin doesn't answer\n    \
-             age 57s, not used since the edge started\n    \
+             age 57s, not used since the edge started\n    from http://b\n    \
              for requests with accept-language: de, x: (none)\n    tags: film-7\n"
         );
         let why = "the response to GET with status 200: Cache-Control: no-store\n".to_owned();

@@ -2,7 +2,7 @@
 //! Both helpers do: the edge's, described here, and the one for certificates. docs/sandbox.md explains the consequences for operators.
 //!
 //! Once its cache is open and its certificates are read, it may open files of the cache and those needed to resolve names, and may connect
-//! over TCP to its origin's port and to that of name servers. It may not execute programs, listen, or send signals. If the kernel lacks any
+//! over TCP to its origins' ports and to that of name servers. It may not execute programs, listen, or send signals. If the kernel lacks any
 //! of this, the helper continues without it.
 //!
 //! Landlock identifies files by inode. A resolver's file that is replaced later can no longer be read; [`Confined::is_outdated`] notices,
@@ -45,9 +45,9 @@ const DNS_PORT: u16 = 53;
 pub struct HelperNeeds<'a> {
     /// The folders of its data.
     pub folders: &'a [&'a Path],
-    /// The port to connect to.
-    pub port: u16,
-    /// Whether the host there is a name.
+    /// The ports to connect to.
+    pub ports: &'a [u16],
+    /// Whether a host there is a name.
     pub resolves: bool,
     /// The port to listen on.
     pub listens: Option<u16>,
@@ -118,8 +118,8 @@ fn restrict(
         let path = PathFd::new(path).ok()?;
         Some(Ok::<_, RulesetError>(PathBeneath::new(path, rights)))
     });
-    let ports = [Some(needed.port), needed.resolves.then_some(DNS_PORT)];
-    let ports = ports.into_iter().flatten().map(|port| NetPort::new(port, AccessNet::ConnectTcp));
+    let ports = needed.ports.iter().copied().chain(needed.resolves.then_some(DNS_PORT));
+    let ports = ports.map(|port| NetPort::new(port, AccessNet::ConnectTcp));
     let own = needed.listens.map(|port| NetPort::new(port, AccessNet::BindTcp));
     let ports = ports.chain(own).map(Ok::<_, RulesetError>);
     let status = Ruleset::default()
@@ -182,8 +182,9 @@ mod tests {
         let address = origin.local_addr().unwrap();
         let lacks = apart(|| {
             let objects = objects.path();
-            let port = address.port();
-            let needed = HelperNeeds { folders: &[objects], port, resolves: false, listens: None };
+            let ports = [address.port()];
+            let needed =
+                HelperNeeds { folders: &[objects], ports: &ports, resolves: false, listens: None };
             let confined = confine(&needed);
             if confined.lacks.is_some() {
                 return confined.lacks;
@@ -218,7 +219,7 @@ mod tests {
             let helper = scope.spawn(|| {
                 let folders = [objects.path()];
                 let needed =
-                    HelperNeeds { folders: &folders, port: 80, resolves: false, listens: None };
+                    HelperNeeds { folders: &folders, ports: &[80], resolves: false, listens: None };
                 let helper = confine_to(&needed, vec![resolver.clone(), missing.clone()]);
                 let before = helper.is_outdated();
                 confined.wait();

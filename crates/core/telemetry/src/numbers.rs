@@ -137,7 +137,8 @@ numbers! {
     Counter access_log_lost_total "Access log lines dropped, because the disk under the log was too slow or full.";
     Counter tasks_panicked_total "Sessions ended by a bug in this program.";
     Counter edge_fetched_bytes_total "Bytes of bodies fetched from the origin (caching edge).";
-    Gauge edge_origin_down "Whether the last request to the origin had no answer, or an error of the origin's: 1 or 0 (caching edge).";
+    Gauge edge_origin_down "Whether the last request to the origin had no answer, or an error of the origin's: 1 or 0. With several origins: none had a better answer (caching edge).";
+    Gauge edge_origins_passed_over "Origins that requests pass over, because they failed several times in a row (caching edge).";
     Gauge edge_waiting "Requests that wait for their turn at the origin (caching edge).";
     Gauge edge_held "Requests that the origin holds until there is an answer, such as the next playlist of a live stream (caching edge).";
     Counter worker_cpu_seconds_total by worker in Millionths "CPU time of each worker's thread.";

@@ -152,7 +152,7 @@ fn confine(options: &AcmeOptions) -> Confined {
             &files::certificate_folder(&options.state),
             &files::account_folder(&options.state),
         ],
-        port,
+        ports: &[port],
         resolves: host.parse::<IpAddr>().is_err(),
         listens: options.opens_port().then_some(options.listen.port()),
     })

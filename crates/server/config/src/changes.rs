@@ -80,7 +80,7 @@ impl Config {
     fn uses(&self, key: &str) -> bool {
         match key.split_once('.') {
             Some(("tls", name)) => self.tls.enabled || name == "enabled",
-            Some(("edge", _)) => self.edge.origin.is_some(),
+            Some(("edge", _)) => self.edge.is_on(),
             Some(("bypass", _)) => self.route == super::Route::Bypass,
             _ => true,
         }

@@ -1,4 +1,4 @@
-//! The caching edge: the server's origin, and the folder of its cache.
+//! The caching edge: the server's origins, and the folder of its cache.
 
 mod rules;
 
@@ -6,9 +6,10 @@ pub use rules::{EdgeRule, EdgeRuleFault, ParameterName, QueryNames, QueryUse};
 
 use super::entrance::{check_prefixes, prefixes};
 use super::{ConfigError, Route};
-use edge::OriginAddress;
+use edge::{ORIGINS_MAX, OriginAddress};
 use net::Prefixes;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::path::PathBuf;
 
 /// A smaller cache could not hold one viewer's window and the read-ahead next to it.
@@ -24,9 +25,9 @@ const HOST_BYTES_MAX: usize = 259;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdgeConfig {
-    /// The origin's address; without one, the server serves its library.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<String>,
+    /// The origins' addresses, in order of preference: one as a text, or several as a list. Without one, the server serves its library.
+    #[serde(deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
+    pub origin: Vec<String>,
     /// The cache's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PathBuf>,
@@ -54,7 +55,7 @@ pub struct EdgeConfig {
 impl Default for EdgeConfig {
     fn default() -> Self {
         Self {
-            origin: None,
+            origin: Vec::new(),
             cache: None,
             cache_gib: 0.0,
             silent_seconds: 10.0,
@@ -65,6 +66,23 @@ impl Default for EdgeConfig {
             public_url: None,
             rules: Vec::new(),
         }
+    }
+}
+
+/// An address, or a list of addresses.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "edge.origin must be an address, or a list of addresses")]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    match OneOrMore::deserialize(from)? {
+        OneOrMore::One(origin) => Ok(vec![origin]),
+        OneOrMore::More(origins) if origins.is_empty() => {
+            Err(D::Error::custom("edge.origin is an empty list: name at least one origin"))
+        }
+        OneOrMore::More(origins) => Ok(origins),
     }
 }
 
@@ -88,9 +106,31 @@ impl EdgeConfig {
         scheme_and_host(self.public_url.as_deref()?)
     }
 
-    /// Whether the origin is a bucket, which gets a path and nothing else of a request.
+    /// Whether the server is a caching edge.
+    pub fn is_on(&self) -> bool {
+        !self.origin.is_empty()
+    }
+
+    /// Whether the origins are buckets, which get a path and nothing else of a request.
     pub fn has_bucket(&self) -> bool {
-        self.origin.as_ref().is_some_and(|origin| origin.starts_with("s3://"))
+        self.origin.iter().any(|origin| is_bucket(origin))
+    }
+
+    fn check_origins(&self) -> Result<(), ConfigError> {
+        for (number, origin) in self.origin.iter().enumerate() {
+            let address = OriginAddress::parse(origin).map_err(ConfigError::Origin)?;
+            if self.origin[..number].contains(origin) {
+                return Err(ConfigError::OriginTwice(address.to_string()));
+            }
+        }
+        if self.origin.len() > ORIGINS_MAX {
+            return Err(ConfigError::Origins(self.origin.len(), ORIGINS_MAX));
+        }
+        // With a bucket, URLs that differ only in the query are one film, and with a web server they are not.
+        match self.has_bucket() && !self.origin.iter().all(|origin| is_bucket(origin)) {
+            true => Err(ConfigError::OriginsMixed),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn check(&self, route: Route) -> Result<(), ConfigError> {
@@ -120,13 +160,11 @@ impl EdgeConfig {
             return Err(ConfigError::EdgeForwardedToBucket);
         }
         self.check_rules()?;
-        match (&self.origin, &self.cache) {
-            (None, None) => return Ok(()),
-            (Some(_), None) => return Err(ConfigError::OriginWithoutCache),
-            (None, Some(_)) => return Err(ConfigError::CacheWithoutOrigin),
-            (Some(origin), Some(_)) => {
-                OriginAddress::parse(origin).map_err(ConfigError::Origin)?;
-            }
+        match (self.is_on(), &self.cache) {
+            (false, None) => return Ok(()),
+            (true, None) => return Err(ConfigError::OriginWithoutCache),
+            (false, Some(_)) => return Err(ConfigError::CacheWithoutOrigin),
+            (true, Some(_)) => self.check_origins()?,
         }
         if route == Route::Bypass { Err(ConfigError::BypassWithOrigin) } else { Ok(()) }
     }
@@ -145,15 +183,47 @@ impl EdgeConfig {
     }
 }
 
+fn is_bucket(origin: &str) -> bool {
+    origin.starts_with("s3://")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn origins_are_one_or_several_of_one_kind() {
+        let check = |origin: &str| {
+            let text = format!("origin = {origin}\ncache = \"/cache\"");
+            let edge: EdgeConfig = toml::from_str(&text).map_err(|error| error.to_string())?;
+            edge.check(Route::Auto).map_err(|error| error.to_string())
+        };
+        let many: Vec<_> = (0..9).map(|number| format!("\"http://o{number}\"")).collect();
+        let (eight, nine) = (many[..8].join(","), many.join(","));
+        for origin in
+            ["\"http://a\"", "[\"http://a\", \"https://b/x\"]", "[\"s3://a\", \"s3://b\"]"]
+        {
+            assert_eq!(check(origin), Ok(()), "{origin}");
+        }
+        assert_eq!(check(&format!("[{eight}]")), Ok(()));
+        for (origin, said) in [
+            ("[]", "empty list"),
+            ("7", "an address, or a list of addresses"),
+            ("[\"http://a\", \"b\"]", "is not the address of an origin"),
+            ("[\"http://a\", \"http://a\"]", "twice"),
+            ("[\"http://a\", \"s3://b\"]", "buckets"),
+            (&format!("[{nine}]"), "at most 8"),
+        ] {
+            let error = check(origin).unwrap_err();
+            assert!(error.contains(said), "{origin}: {error}");
+        }
+    }
+
+    #[test]
     fn a_public_url_is_a_scheme_and_a_host_and_no_bucket_gets_it() {
         let check = |url: &str, origin: &str| {
             let edge = EdgeConfig {
-                origin: Some(origin.into()),
+                origin: vec![origin.into()],
                 cache: Some("/cache".into()),
                 public_url: Some(url.into()),
                 ..EdgeConfig::default()
@@ -176,7 +246,7 @@ mod tests {
     fn viewers_cookies_and_addresses_are_not_for_buckets() {
         let check = |origin: &str, change: &dyn Fn(&mut EdgeConfig)| {
             let mut edge = EdgeConfig {
-                origin: Some(origin.into()),
+                origin: vec![origin.into()],
                 cache: Some("/cache".into()),
                 ..EdgeConfig::default()
             };

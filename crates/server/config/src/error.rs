@@ -159,6 +159,17 @@ pub enum ConfigError {
     /// The origin's address is invalid; the text says why.
     #[error("{0}")]
     Origin(String),
+    /// The same origin twice.
+    #[error("edge.origin contains {0} twice: name each origin once, in order of preference")]
+    OriginTwice(String),
+    /// Too many origins.
+    #[error("edge.origin has {0} origins: name at most {1}")]
+    Origins(usize, usize),
+    /// Origins of different kinds.
+    #[error(
+        "edge.origin has both web servers and buckets: one edge has origins of one kind; start a second edge for the others"
+    )]
+    OriginsMixed,
     /// The bypass route cannot wait for an origin.
     #[error("the bypass route cannot wait for an origin: choose --route auto for a caching edge")]
     BypassWithOrigin,

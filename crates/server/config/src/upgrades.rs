@@ -9,7 +9,7 @@ pub fn obstacle(config: &Config) -> Option<&'static str> {
             "on the bypass route connections end with the process that has them: restart the server instead",
         );
     }
-    if config.edge.origin.is_some() {
+    if config.edge.is_on() {
         return Some(
             "a caching edge has its cache for itself: stop the server, and start the new one",
         );
@@ -27,7 +27,7 @@ mod tests {
         let bypass = Config { route: Route::Bypass, ..Config::default() };
         assert!(obstacle(&bypass).is_some_and(|why| why.contains("restart the server instead")));
         let mut edge = Config::default();
-        edge.edge.origin = Some("http://origin".into());
+        edge.edge.origin = vec!["http://origin".into()];
         assert!(obstacle(&edge).is_some_and(|why| why.contains("stop the server")));
     }
 }

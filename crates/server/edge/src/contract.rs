@@ -287,11 +287,24 @@ pub enum EdgeTold {
         /// The reason.
         why: Damage,
     },
+    /// An origin has been asked.
+    Asked(OriginAsked),
     /// A request to the origin failed, and is retried.
     TriedAgain {
         /// The reason of the failure.
         why: Trouble,
     },
+}
+
+/// The end of a request to an origin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OriginAsked {
+    /// The origin's place in the order of preference, from 0.
+    pub origin: usize,
+    /// Whether it has answered, with anything but an error of its own.
+    pub has_answered: bool,
+    /// Whether it is passed over from now on, because it has failed several times in a row. An only origin never is.
+    pub is_passed_over: bool,
 }
 
 impl EdgeTold {
@@ -485,6 +498,11 @@ impl Trouble {
             Self::Full => "edge_full",
             Self::Disk => "edge_disk",
         }
+    }
+
+    /// Whether the origin has failed: it has not answered, or not what was asked. Everything else is its answer, or the cache's trouble.
+    pub(crate) fn is_failure(self) -> bool {
+        matches!(self, Self::Unreachable | Self::TimedOut | Self::Wrong)
     }
 
     /// How often to ask the origin before the viewer gets an error. Three times if it cannot be reached or breaks off: an origin that fails

@@ -23,15 +23,15 @@ const VARIABLE: &str = "FULLBORE_EDGE_CREDENTIALS";
 /// A keeper does this first. The rest of the time is for a busy machine.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 
-/// Executes this program again without credentials in its memory, if `origin` is a bucket and the environment contains some. Call it before
-/// anything has been started or opened.
+/// Executes this program again without credentials in its memory, if the environment contains some. Call it in front of a bucket, before anything
+/// has been started or opened.
 ///
 /// # Errors
 /// If that fails. Otherwise it returns only if there was nothing to do.
-pub fn shed(origin: &str) -> io::Result<()> {
+pub fn shed() -> io::Result<()> {
     let there = CREDENTIALS.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?)));
     let there: Vec<_> = there.collect();
-    if !origin.starts_with("s3://") || there.is_empty() {
+    if there.is_empty() {
         return Ok(());
     }
     // Inherited by the next program, and by the keeper that it starts.

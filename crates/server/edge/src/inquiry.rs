@@ -70,6 +70,10 @@ pub struct KeptCopy {
     pub selected_by: Vec<(String, Option<String>)>,
     /// When a viewer has last got some of it, if that was since the helper started.
     pub used_seconds_ago: Option<u64>,
+    /// The origin that has sent it, or of a film the one that has last sent some of it or confirmed it; if there are several, and since the helper
+    /// started.
+    #[serde(default)]
+    pub origin: Option<String>,
 }
 
 /// What happened the last time that something at a path was not kept, or was removed.

@@ -10,9 +10,8 @@
 //!   and all except those of the first answer were requested with `If-Match`. When the origin has another version, the object ends, and
 //!   another begins.
 //! - A block is announced after its bytes and its hash are written. After a restart it is announced only if the bytes still have that hash.
-//! - Requests go to the configured host only: no redirects, no proxies. They carry only the path of the viewer's request.
-//!
-//! - The helper may open its cache and the files needed to resolve names, and may connect to its origin's port ([`helper_process::sandbox`]).
+//! - Requests go to the configured hosts only: no redirects, no proxies.
+//! - The helper may open its cache and the files needed to resolve names, and may connect to its origins' ports ([`helper_process::sandbox`]).
 //!
 //! Read first: [`contract`], then [`fetcher`].
 
@@ -22,6 +21,7 @@ pub mod fetcher;
 pub mod http_cache;
 pub mod inquiry;
 mod origin;
+mod origin_address;
 pub mod policy;
 pub mod purge;
 mod store;
@@ -31,5 +31,6 @@ use std::time::Duration;
 /// The longest pause before a failed helper is restarted ([`helper_process::keeper`]): short, because viewers wait for it.
 pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-pub use origin::{OriginAddress, check_trusted, escaped};
+pub use origin::check_trusted;
+pub use origin_address::{ORIGINS_MAX, OriginAddress, escaped};
 pub use store::{CacheSpace, Damage};

@@ -1,10 +1,10 @@
-//! Requests to the origin: a web server, or an S3 bucket, for which they are signed.
+//! Requests to one origin: a web server, or an S3 bucket, for which they are signed.
 
 use crate::contract::{ForwardedRequest, PATH_BYTES_MAX, Trouble};
 use crate::http_cache::Fields;
+use crate::origin_address::{OriginAddress, key_of};
 use crate::policy::Terms;
 use crate::policy::{content_range, part, strong_etag, terms, unsatisfied};
-use escape::percent;
 use outbound::{certificate_trouble, with_causes};
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
@@ -13,98 +13,42 @@ use reqwest::header::{
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use s3::{S3Refusal, S3Signer};
 use std::io;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Longer than any connect that succeeds: the second try after a lost packet comes after one second, the third after three.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
+/// A connection that is kept for longer without a request is closed. The next one resolves the origin's name again.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
 /// The helper's `User-Agent`.
 const AGENT: &str = concat!("fullbore-edge/", env!("CARGO_PKG_VERSION"));
 
-/// The address of an origin: a scheme, a host, and a path prefix. For a bucket, the second field is its own address, `s3://BUCKET/PREFIX`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OriginAddress(Url, Option<String>);
-
-impl OriginAddress {
-    /// Parses an address such as `https://origin.example/films` or `s3://films/hd`. Does not read credentials.
-    ///
-    /// # Errors
-    /// Why it is invalid.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let shown = without_secrets(text);
-        let wrong = |why: &str| {
-            let why = why.replace(text, &shown);
-            format!(
-                "{shown:?} is not the address of an origin: {why}; write one such as https://origin.example/films or s3://films/hd"
-            )
-        };
-        if text.starts_with("s3://") {
-            let url = s3::bucket_url(text).map_err(|error| wrong(&error.to_string()))?;
-            return Ok(Self(url, Some(text.to_owned())));
-        }
-        let mut url = Url::parse(text).map_err(|error| wrong(&error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("only http and https are supported"));
-        }
-        if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("it must not contain a user name or a password"));
-        }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("it must not contain a query or a fragment"));
-        }
-        let base = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&base);
-        Ok(Self(url, None))
-    }
-
-    /// The port to connect to.
-    pub(crate) fn port(&self) -> u16 {
-        self.0.port_or_known_default().expect("http and https have one")
-    }
-
-    /// Whether its host is a name, which has to be resolved.
-    pub(crate) fn is_named(&self) -> bool {
-        let host = self.0.host_str().unwrap_or_default();
-        host.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
-    }
-
-    /// The URL of `path`, which is [`escaped`], perhaps with a query.
-    fn of(&self, path: &str) -> Option<Url> {
-        let mut url = self.0.clone();
-        let (path, query) = path.split_once('?').map_or((path, None), |(a, b)| (a, Some(b)));
-        let whole = format!("{}{path}", self.0.path().trim_end_matches('/'));
-        url.set_path(&whole);
-        url.set_query(query);
-        // Never another path than the requested one: an object kept under a name must come from there.
-        (url.path() == whole).then_some(url)
-    }
-}
-
-impl std::fmt::Display for OriginAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.1 {
-            Some(bucket) => bucket.fmt(f),
-            None => self.0.fmt(f),
-        }
-    }
-}
-
-/// Turns a decoded request path into the path of a request to the origin: with a leading slash, and percent-encoded. Different paths stay
-/// different.
-pub fn escaped(path: &[u8]) -> String {
-    format!("/{}", percent::encode_path(path))
-}
-
-/// The name of the object at `path`, which is [`escaped`]. Names of objects are text.
-fn key_of(path: &str) -> Option<String> {
-    let path = path.split('?').next()?;
-    String::from_utf8(percent::decode(path.strip_prefix('/')?.as_bytes())?).ok()
-}
-
 /// Why an answer cannot be used, and the details for the operator.
 pub(crate) type Refused = (Trouble, String);
+
+/// The number of the origin that has answered, from 0: one of a response's extensions.
+#[derive(Clone, Copy)]
+struct AnsweredBy(usize);
+
+/// The number of the origin that has sent this answer.
+pub(crate) fn answered_by(answer: &Response) -> usize {
+    answer.extensions().get::<AnsweredBy>().map_or(0, |by| by.0)
+}
+
+/// A request that has no answer.
+pub(crate) struct Unanswered {
+    pub(crate) refused: Refused,
+    /// Whether the origin may have got it: there was a connection.
+    pub(crate) was_sent: bool,
+}
+
+impl Unanswered {
+    fn unsent(refused: Refused) -> Self {
+        Self { refused, was_sent: false }
+    }
+}
 
 /// The beginning of an answer that may be kept.
 pub(crate) struct Found {
@@ -113,14 +57,16 @@ pub(crate) struct Found {
     pub(crate) size: u64,
     /// The range of the bytes that follow.
     pub(crate) range: Range<u64>,
+    /// The number of the origin that sends it.
+    pub(crate) origin: usize,
     pub(crate) body: Response,
 }
 
 /// The origin's answer about a path.
 pub(crate) enum Verdict {
     Found(Box<Found>),
-    /// The named version is still the current one. The header contains only fields that the answer repeats.
-    NotModified(HeaderMap),
+    /// The named version is still the current one, says the origin with this number. The header contains only fields that the answer repeats.
+    NotModified(HeaderMap, usize),
     /// There is another response, which is no object, and what it means for an object that was there.
     Other(Box<Response>, Trouble),
 }
@@ -149,6 +95,8 @@ pub fn check_trusted() -> io::Result<()> {
 
 /// A client of one origin.
 pub(crate) struct Origin {
+    /// Its place in the order of preference, from 0.
+    number: usize,
     http: Client,
     address: OriginAddress,
     /// Signs requests to a bucket, with the credentials of this process.
@@ -157,10 +105,15 @@ pub(crate) struct Origin {
 
 impl Origin {
     /// Sends no request yet. An origin that is silent for longer than `silent_max` counts as unreachable.
-    pub(crate) fn new(address: OriginAddress, silent_max: Duration) -> Result<Self, String> {
+    pub(crate) fn new(
+        number: usize,
+        address: OriginAddress,
+        silent_max: Duration,
+    ) -> Result<Self, String> {
         let http = client()?
             .connect_timeout(CONNECT_MAX.min(silent_max))
             .read_timeout(silent_max)
+            .pool_idle_timeout(IDLE_MAX)
             .no_proxy()
             .build()
             .map_err(|error| with_causes(&error))?;
@@ -171,7 +124,7 @@ impl Origin {
                 "fullbore: the edge's helper found no credentials, so only a public bucket will answer: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             );
         }
-        Ok(Self { http, address, signer })
+        Ok(Self { number, http, address, signer })
     }
 
     /// Its address.
@@ -192,7 +145,7 @@ impl Origin {
         let answer = self.send(path, Some(&range), condition, request).await?;
         match answer.status() {
             StatusCode::NOT_MODIFIED if known.is_some() => {
-                Ok(Verdict::NotModified(answer.headers().clone()))
+                Ok(Verdict::NotModified(answer.headers().clone(), self.number))
             }
             StatusCode::RANGE_NOT_SATISFIABLE => {
                 // The object is shorter than the viewer assumes, perhaps empty. Request its start to learn its length.
@@ -291,20 +244,22 @@ impl Origin {
         }
     }
 
-    /// Sends a viewer's request on, with these `conditions`. Any answer is returned.
+    /// Sends a viewer's request on, with these `conditions`. Any answer is returned, unless it is a bucket's.
     pub(crate) async fn forward(
         &self,
         path: &str,
         request: &ForwardedRequest,
         conditions: &Fields,
-    ) -> Result<Response, Refused> {
+    ) -> Result<Response, Unanswered> {
         if self.signer.is_some() {
             let condition = conditions.first("if-none-match").map(|tag| (IF_NONE_MATCH, tag));
-            let answer = self.send(path, None, condition, &ForwardedRequest::get()).await?;
-            return accepted(path, answer.status(), false).map(|()| answer);
+            let answer = self.send(path, None, condition, &ForwardedRequest::get()).await;
+            let answer =
+                answer.and_then(|answer| accepted(path, answer.status(), false).map(|()| answer));
+            return answer.map_err(|refused| Unanswered { refused, was_sent: true });
         }
-        let wrong = |what: &str| (Trouble::Wrong, format!("{path}: {what}"));
-        let url = self.address.of(path).ok_or_else(|| unnameable(path))?;
+        let wrong = |what: &str| Unanswered::unsent((Trouble::Wrong, format!("{path}: {what}")));
+        let url = self.address.of(path).ok_or_else(|| Unanswered::unsent(unnameable(path)))?;
         let method = Method::from_bytes(request.method.as_bytes());
         let method = method.map_err(|_| wrong("no request has this method"))?;
         let body = request.body().ok_or_else(|| wrong("the request's body is damaged"))?;
@@ -316,7 +271,26 @@ impl Origin {
             // Some servers refuse a request that could have a body and says nothing of it (RFC 9110 section 8.6).
             sent = sent.header(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        sent.send().await.map_err(|error| broken(path, error))
+        match sent.send().await {
+            Ok(answer) => Ok(self.answered(answer)),
+            Err(error) => {
+                let was_sent = !error.is_connect();
+                Err(Unanswered { refused: broken(path, error), was_sent })
+            }
+        }
+    }
+
+    fn answered(&self, mut answer: Response) -> Response {
+        answer.extensions_mut().insert(AnsweredBy(self.number));
+        answer
+    }
+
+    /// Asks for one byte at `path`, to see whether the origin answers again. Refusals are answers.
+    pub(crate) async fn ask_briefly(&self, path: &str, request: &ForwardedRequest) -> bool {
+        match self.send(path, Some(&(0..1)), None, request).await {
+            Ok(answer) => !is_failing(answer.status()),
+            Err((why, _)) => !why.is_failure(),
+        }
     }
 
     /// Requests `range` of a version whose length is known, by a `request` that is no viewer's.
@@ -338,7 +312,9 @@ impl Origin {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => {
                 Err(changed("the origin has another version"))
             }
-            StatusCode::NOT_FOUND | StatusCode::GONE => Err(changed("the origin no longer has it")),
+            StatusCode::NOT_FOUND | StatusCode::GONE => {
+                Err((Trouble::NotFound, format!("{path}: the origin no longer has it")))
+            }
             StatusCode::OK | StatusCode::PARTIAL_CONTENT
                 if strong_etag(answer.headers()).is_some_and(|now| now != etag) =>
             {
@@ -397,7 +373,7 @@ impl Origin {
         if let Some((name, etag)) = condition.clone() {
             sent = sent.header(name, etag);
         }
-        let mut answer = sent.send().await.map_err(|error| broken(path, error))?;
+        let mut answer = self.answered(sent.send().await.map_err(|error| broken(path, error))?);
         if let Some(signer) = &self.signer {
             // A bucket varies only headers for browsers. An object's bytes never vary.
             answer.headers_mut().remove(VARY);
@@ -433,6 +409,11 @@ fn accepted(path: &str, status: StatusCode, is_of_version: bool) -> Result<(), R
 fn is_deliberate(answer: &Response) -> bool {
     let names = ["cache-control", "expires", "last-modified", "retry-after", "age"];
     names.iter().any(|name| answer.headers().contains_key(*name))
+}
+
+/// Whether an answer is an error of the origin's own, which another origin may not have.
+pub(crate) fn is_failing(status: StatusCode) -> bool {
+    matches!(accepted("", status, false), Err((Trouble::Unreachable, _)))
 }
 
 /// What an error answer is counted as.
@@ -511,7 +492,7 @@ fn found(answer: Response, asked: Range<u64>, known: Option<u64>) -> Result<Foun
         status => return wrong(&format!("the origin said {status}, which was not asked for")),
     };
     match terms(&path, answer.headers()) {
-        Ok(terms) => Ok(Found { terms, size, range, body: answer }),
+        Ok(terms) => Ok(Found { terms, size, range, origin: answered_by(&answer), body: answer }),
         Err((trouble, why)) => Err((trouble, format!("{path} cannot be kept: {why}"))),
     }
 }
@@ -526,19 +507,6 @@ pub(crate) fn broken(path: &str, error: reqwest::Error) -> Refused {
 /// The cause of a failed request. For an untrusted certificate, this includes advice for the operator.
 fn in_words(error: &reqwest::Error) -> String {
     certificate_trouble(error).unwrap_or_else(|| with_causes(error))
-}
-
-/// An address as it may be shown: without a user name and a password, and without a query, which may contain a token.
-fn without_secrets(text: &str) -> String {
-    let (scheme, rest) = match text.split_once("://") {
-        Some((scheme, rest)) => (format!("{scheme}://"), rest),
-        None => (String::new(), text),
-    };
-    let (hidden, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("...@", rest));
-    match rest.split_once('?') {
-        Some((rest, _)) if scheme != "s3://" => format!("{scheme}{hidden}{rest}?..."),
-        _ => format!("{scheme}{hidden}{rest}"),
-    }
 }
 
 #[cfg(test)]

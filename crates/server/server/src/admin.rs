@@ -483,8 +483,8 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
             });
         }
         b"healthz" => {
-            let trouble = state.edge.as_ref().and_then(|edge| edge.trouble());
-            let health = trouble.map_or_else(|| state.folders.health(), Health::Lost);
+            let health = || state.folders.health();
+            let health = state.edge.as_ref().map_or_else(health, |edge| edge.health(health()));
             let text = match health {
                 Health::Well => "ok\n".to_owned(),
                 Health::Partly(why) => format!("ok, but {why}\n"),

@@ -46,7 +46,7 @@ impl Answering {
                 head_bytes_max: config.limits.head_bytes_max,
                 uri_bytes_max: config.limits.uri_bytes_max,
                 // Some are sent on, and PURGE may be for this server.
-                are_other_methods_taken: config.edge.origin.is_some(),
+                are_other_methods_taken: config.edge.is_on(),
                 ..fullbore_http::RequestLimits::default()
             },
             timeouts: Timeouts {

@@ -245,7 +245,7 @@ impl Helper {
             (Verdict::Other(answer, _), slot) => {
                 self.other(path, *answer, slot, (asker, request, asked_in)).await
             }
-            (Verdict::NotModified(_), _) => {
+            (Verdict::NotModified(..), _) => {
                 // The request was unconditional, so the origin contradicts itself.
                 let said = format!("{path}: the origin said 304, which was not asked for");
                 Err((Trouble::Wrong, said))
@@ -265,22 +265,24 @@ impl Helper {
     ) -> Result<Option<Looked<Answer>>, Refused> {
         let request = ForwardedRequest::get();
         let is_verdict = |why: Trouble| matches!(why, Trouble::NotFound | Trouble::Uncacheable);
-        let asked = self.ask_about(path, range, Some(&known.etag), &request).await;
+        let asked = self.ask_about(path, range, Some(&known), &request).await;
         let (why, said) = match asked {
             Ok((Verdict::Found(found), slot)) => {
                 let answer = self.found(path, *found, Some(known)).await?;
                 return Ok(Some(with_slot(answer, slot)));
             }
-            Ok((Verdict::NotModified(header), _)) => match self.still(&known, header) {
-                Ok(former) => {
-                    self.retag(&known, former);
-                    let answer = Answer::of(known);
-                    let confirmed =
-                        answer.by_origin(ForwardReason::Stale, StatusCode::NOT_MODIFIED);
-                    return Ok(Some(Looked::Object(confirmed)));
+            Ok((Verdict::NotModified(header, origin), _)) => {
+                match self.still(&known, header, origin) {
+                    Ok(former) => {
+                        self.retag(&known, former);
+                        let answer = Answer::of(known);
+                        let confirmed =
+                            answer.by_origin(ForwardReason::Stale, StatusCode::NOT_MODIFIED);
+                        return Ok(Some(Looked::Object(confirmed)));
+                    }
+                    Err(refused) => refused,
                 }
-                Err(refused) => refused,
-            },
+            }
             Ok((Verdict::Other(answer, why), slot)) => {
                 if is_verdict(why) {
                     self.end(&known, why);
@@ -301,16 +303,19 @@ impl Helper {
             self.end(&known, why);
         } else if stale_left(&known) > Duration::ZERO {
             return Ok(Some(Looked::Object(Answer::stale(known))));
+        } else if why == Trouble::Changed {
+            // The origins that had it are passed over, and it may not be served without them. So another one's version takes its place.
+            return Ok(None);
         }
         Err((why, said))
     }
 
-    /// Asks the origin about `path`, unless it is still the version with the tag `known`.
+    /// Asks the origin about `path`, unless it is still the `known` version.
     async fn ask_about(
         &self,
         path: &str,
         range: &Range<u64>,
-        known: Option<&str>,
+        known: Option<&Stored>,
         request: &ForwardedRequest,
     ) -> Result<(Verdict, Slot), Refused> {
         let purpose =
@@ -318,7 +323,7 @@ impl Helper {
         let (tries, forwarded) = (AtomicU32::new(0), with_own_fields(request));
         let ask = || {
             let is_last = tries.fetch_add(1, Relaxed) + 1 >= Trouble::Unreachable.tries();
-            self.origin.look(path, range.clone(), known, &forwarded, is_last)
+            self.origins.look(path, range.clone(), known, &forwarded, is_last)
         };
         let held = || self.tell(EdgeTold::Held { path: path.to_owned() });
         self.try_again_with_slot((path, purpose), ask, held).await
@@ -362,7 +367,12 @@ impl Helper {
 
     /// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4). Returns the former tags if
     /// they were others.
-    fn still(&self, known: &Stored, mut header: HeaderMap) -> Result<Option<Tags>, Refused> {
+    fn still(
+        &self,
+        known: &Stored,
+        mut header: HeaderMap,
+        origin: usize,
+    ) -> Result<Option<Tags>, Refused> {
         let before = known.said().terms;
         let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
             if !header.contains_key(&name) {
@@ -382,7 +392,8 @@ impl Helper {
         }
         match terms(&known.path, &header) {
             Ok(mut now) if now.etag == before.etag => {
-                self.origin.localize(&known.path, &mut now.fields);
+                known.note_origin(origin);
+                self.origins.localize(origin, &known.path, &mut now.fields);
                 let content_type = now.content_type.or(before.content_type);
                 let (modified, is_date_strong) = match now.modified {
                     Some(_) => (now.modified, now.is_date_strong),
@@ -409,11 +420,12 @@ impl Helper {
         mut found: Found,
         known: Option<Arc<Stored>>,
     ) -> Result<Answer, Refused> {
-        self.origin.localize(path, &mut found.terms.fields);
+        self.origins.localize(found.origin, path, &mut found.terms.fields);
         let why = if known.is_some() { ForwardReason::Stale } else { ForwardReason::UriMiss };
         let status = found.body.status();
         if let Some(known) = known {
             if known.etag == found.terms.etag && known.size == found.size {
+                known.note_origin(found.origin);
                 let former = known.renew(found.terms);
                 self.retag(&known, former);
                 return Ok(Answer::of(known).by_origin(why, status));
@@ -432,6 +444,7 @@ impl Helper {
             created.map_err(|error| full_disk::refused(path, &error))
         };
         let object = Arc::new(self.fit(OBJECT_BYTES, create).await?);
+        object.came_from(found.origin);
         // Before the object becomes visible: requests for these blocks are answered from this body.
         let blocks = found.range.start / BLOCK_BYTES..found.range.end.div_ceil(BLOCK_BYTES);
         object.take(blocks.clone());

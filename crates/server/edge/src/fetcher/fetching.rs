@@ -37,7 +37,7 @@ impl Helper {
             }
         }
         for run in fetch {
-            tokio::spawn(Arc::clone(&self).fetch(Arc::clone(&object), run, 0));
+            tokio::spawn(Arc::clone(&self).fetch(Arc::clone(&object), run, (0, None)));
         }
     }
 
@@ -49,11 +49,14 @@ impl Helper {
         blocks: Range<u64>,
         slot: Option<Slot>,
     ) {
-        let mut done_to = blocks.start;
+        let (mut done_to, origin) = (blocks.start, found.origin);
         let taken_in = self.take_in(&object, &blocks, found, &mut done_to).await;
         // Before anything is fetched: that takes a slot of its own, and a task must not wait for one while it holds another.
         drop(slot);
         if let Err(refused) = taken_in {
+            if refused.0.is_failure() {
+                self.origins.note(origin, false);
+            }
             let rest = done_to..blocks.end;
             if self.is_over(&object, &refused, rest.clone()) {
                 return;
@@ -62,15 +65,21 @@ impl Helper {
                 return self.failed(&object, rest, refused);
             }
             self.try_later(refused.0, 1).await;
-            self.fetch(object, rest, 1).await;
+            self.fetch(object, rest, (1, Some(origin))).await;
         }
     }
 
-    /// Fetches blocks, which are marked as being fetched. `tries` have failed before; tries that complete a block reset the count.
-    async fn fetch(self: Arc<Self>, object: Arc<Stored>, mut run: Range<u64>, mut tries: u32) {
+    /// Fetches blocks, which are marked as being fetched. `tries` have failed before; tries that complete a block reset the count. An origin whose
+    /// answer has broken off is asked last at the next try.
+    async fn fetch(
+        self: Arc<Self>,
+        object: Arc<Stored>,
+        mut run: Range<u64>,
+        (mut tries, mut broke_off): (u32, Option<usize>),
+    ) {
         while !run.is_empty() {
             let mut done_to = run.start;
-            let brought = self.fetch_once(&object, &run, &mut done_to).await;
+            let brought = self.fetch_once(&object, &run, (&mut done_to, &mut broke_off)).await;
             let is_further = done_to > run.start;
             run.start = done_to;
             let Err(refused) = brought else { continue };
@@ -102,19 +111,21 @@ impl Helper {
         &self,
         object: &Arc<Stored>,
         run: &Range<u64>,
-        done_to: &mut u64,
+        (done_to, broke_off): (&mut u64, &mut Option<usize>),
     ) -> Result<(), Refused> {
         let _slot = self.slots.take(RequestPurpose::Blocks(object.number)).await;
         let request = with_own_fields(&ForwardedRequest::get());
-        let (path, bytes) = (&object.path, object.bytes_of(run));
-        let version = (&*object.etag, object.size);
-        let found = self.origin.bring(path, bytes, version, &request).await?;
-        if found.terms.etag != object.etag || found.size != object.size {
-            let said =
-                format!("{}: the origin sent another length under the same ETag", object.path);
-            return Err((Trouble::Changed, said));
+        let bytes = object.bytes_of(run);
+        let found = self.origins.bring(object, bytes, &request, broke_off.take()).await?;
+        let origin = found.origin;
+        let taken_in = self.take_in(object, run, found, done_to).await;
+        let has_failed = taken_in.as_ref().is_err_and(|(why, _)| why.is_failure());
+        *broke_off = has_failed.then_some(origin);
+        self.origins.note(origin, !has_failed);
+        if !has_failed {
+            object.note_origin(origin);
         }
-        self.take_in(object, run, found, done_to).await
+        taken_in
     }
 
     /// Writes the blocks of a body as they arrive. `done_to` is the first block of `run` that is not there yet.

@@ -126,7 +126,7 @@ mod tests {
     use super::super::{HelperOptions, OBJECT_BYTES};
     use super::*;
     use crate::contract::BLOCK_BYTES;
-    use crate::origin::OriginAddress;
+    use crate::origin_address::OriginAddress;
     use crate::policy::Terms;
     use std::path::Path;
     use std::sync::Arc;
@@ -138,7 +138,7 @@ mod tests {
     /// A helper with room for this many bytes of objects.
     fn helper(cache: &Path, bytes_max: u64) -> Helper {
         let options = HelperOptions {
-            origin: OriginAddress::parse("http://127.0.0.1:1").unwrap(),
+            origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
             cache: cache.to_owned(),
             bytes_max,
             silent_max: Duration::from_secs(1),

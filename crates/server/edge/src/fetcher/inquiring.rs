@@ -93,6 +93,7 @@ impl Helper {
             tags_left_out,
             selected_by: Vec::new(),
             used_seconds_ago: self.used_seconds_ago(film.number, now),
+            origin: film.last_origin().and_then(|origin| self.origins.name(origin)),
         }
     }
 
@@ -120,6 +121,7 @@ impl Helper {
             tags_left_out,
             selected_by: selected_by(variant),
             used_seconds_ago: self.used_seconds_ago(variant.number, now),
+            origin: variant.origin.and_then(|origin| self.origins.name(origin)),
         }
     }
 
@@ -205,6 +207,7 @@ mod tests {
             tags_left_out: u64::MAX,
             selected_by: vec![("x".into(), Some("\"".repeat(CHARACTERS_MAX))); 5],
             used_seconds_ago: Some(u64::MAX),
+            origin: Some("\"".repeat(CHARACTERS_MAX)),
         };
         let longest = KeptPath {
             path: "\"".repeat(PATH_BYTES_MAX),

@@ -2,6 +2,7 @@
 
 mod answering;
 mod arriving;
+mod circuit;
 mod fetching;
 mod full_disk;
 mod growing;
@@ -11,6 +12,7 @@ mod leaving;
 #[cfg(test)]
 mod live_day;
 mod origin_answer;
+mod origins;
 mod passed_space;
 mod passing;
 mod purging;
@@ -22,7 +24,8 @@ mod telling;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::{ABSENT, Tags};
-use crate::origin::{Origin, OriginAddress, Refused};
+use crate::origin::Refused;
+use crate::origin_address::OriginAddress;
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use arriving::{Arriving, Paths};
 use full_disk::FullDisk;
@@ -32,6 +35,7 @@ use helper_process::keeper::ignore_signals;
 use helper_process::packets;
 use helper_process::sandbox::{self, Confined, HelperNeeds};
 use leaving::Viewers;
+use origins::Origins;
 use passed_space::PassedSpace;
 use passing::UnderWay;
 use reasons::RecentReasons;
@@ -57,8 +61,8 @@ const SAID_CHARACTERS_MAX: usize = 500;
 /// The helper's configuration.
 #[derive(Clone, Debug)]
 pub struct HelperOptions {
-    /// The origin of the objects.
-    pub origin: OriginAddress,
+    /// The origins of the objects, in order of preference.
+    pub origins: Vec<OriginAddress>,
     /// The folder where they are kept.
     pub cache: PathBuf,
     /// The size limit of the cache in bytes.
@@ -71,7 +75,7 @@ pub struct HelperOptions {
 
 /// The state that all tasks share.
 struct Helper {
-    origin: Origin,
+    origins: Arc<Origins>,
     store: Store,
     told: Sender<Telling>,
     known: Mutex<Known>,
@@ -135,7 +139,9 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     let telling = move || tell(&out, &telling, &viewers);
     std::thread::Builder::new().name("telling".into()).spawn(telling)?;
     helper.tell(EdgeTold::Began);
-    runtime.spawn(Arc::clone(&helper).look_for_origin());
+    (0..helper.origins.all().len()).for_each(|number| {
+        runtime.spawn(look_for_origin(Arc::clone(&helper.origins), number));
+    });
     runtime.spawn(Arc::clone(&helper).sweep_handed());
     let restoring = Arc::clone(&helper);
     runtime.spawn_blocking(move || restoring.restore_all());
@@ -170,14 +176,17 @@ impl Known {
 impl Helper {
     /// Opens the cache, and drops privileges that are not needed any more. Also returns the receiver of the messages to send.
     fn new(options: HelperOptions) -> io::Result<(Self, Receiver<Telling>)> {
-        let HelperOptions { origin, cache, bytes_max, silent_max, is_confined } = options;
-        let (port, resolves) = (origin.port(), origin.is_named());
-        let origin = Origin::new(origin, silent_max).map_err(io::Error::other)?;
+        let HelperOptions { origins, cache, bytes_max, silent_max, is_confined } = options;
+        let ports: Vec<u16> = origins.iter().map(OriginAddress::port).collect();
+        let resolves = origins.iter().any(OriginAddress::is_named);
+        let (told, telling) = channel();
+        let origins = Origins::new(origins, silent_max, Sender::clone(&told));
+        let origins = Arc::new(origins.map_err(io::Error::other)?);
         let (store, objects) = Store::open(&cache)?;
         // Everything that is needed only once is open, and there is no other thread yet.
-        let needed = HelperNeeds { folders: &[store.folder()], port, resolves, listens: None };
+        let folders = [store.folder()];
+        let needed = HelperNeeds { folders: &folders, ports: &ports, resolves, listens: None };
         let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
-        let (told, telling) = channel();
         let mut space = CacheSpace::new(bytes_max);
         let mut known = Known::default();
         for object in objects {
@@ -193,7 +202,7 @@ impl Helper {
         let slots = Slots::new();
         let passing = Semaphore::new(passing::AT_ONCE_MAX);
         let helper = Self {
-            origin,
+            origins,
             store,
             told,
             known,
@@ -249,17 +258,6 @@ impl Helper {
                 let (now, mut space) = (Instant::now(), helper.space());
                 objects.into_iter().for_each(|object| space.use_of(object, now));
             }
-        }
-    }
-
-    /// Warns if the origin cannot be reached. The server starts all the same, because it can serve cached objects.
-    async fn look_for_origin(self: Arc<Self>) {
-        if let Err(why) = self.origin.probe().await {
-            eprintln!(
-                "fullbore: the origin {} cannot be used: {}; until it can, viewers get only what is cached",
-                self.origin.address(),
-                shortened(&why)
-            );
         }
     }
 
@@ -388,6 +386,22 @@ impl Helper {
         self.fit(length, write).await?;
         self.space().add(object.number, length);
         Ok(())
+    }
+}
+
+/// Warns if an origin cannot be reached. The server starts all the same, because it can serve cached objects.
+async fn look_for_origin(origins: Arc<Origins>, number: usize) {
+    let origin = &origins.all()[number];
+    if let Err(why) = origin.probe().await {
+        let until = match origins.all().len() {
+            1 => "viewers get only what is cached",
+            _ => "requests go to the other origins",
+        };
+        eprintln!(
+            "fullbore: the origin {} cannot be used: {}; until it can, {until}",
+            origin.address(),
+            shortened(&why)
+        );
     }
 }
 

@@ -89,6 +89,7 @@ pub(super) fn stored(
     StoredResponse {
         number,
         path: path.to_owned(),
+        origin: None,
         status,
         lifetime,
         at: now.at,

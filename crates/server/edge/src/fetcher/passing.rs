@@ -14,8 +14,8 @@ use crate::http_cache::{
     CacheStatus, Fields, Freshness, HELD_AFTER, NAME, Renewal, RequestDirectives, Tags, VIA,
     is_blocking_reload, is_invalidating, lifetime, renewal, update, validators,
 };
-use crate::origin::Refused;
-use crate::policy::{HeaderMap, fields_of};
+use crate::origin::{Refused, answered_by};
+use crate::policy::fields_of;
 use crate::store::{Epoch, Responses, StoredResponse, Use};
 use reqwest::Response;
 use std::collections::{BTreeSet, HashMap};
@@ -298,7 +298,7 @@ impl Helper {
                 }
                 break (asked, answer, slot);
             };
-            if let Some(ready) = self.not_modified(&confirmed, request, answer.headers(), asked) {
+            if let Some(ready) = self.not_modified(&confirmed, request, &answer, asked) {
                 return Ok(ready);
             }
             // Its file is gone, so the origin has to send all of it.
@@ -341,7 +341,7 @@ impl Helper {
         held: &impl Fn(),
     ) -> Result<(Response, Slot), Refused> {
         let forwarded = with_own_fields(request);
-        let ask = || self.origin.forward(path, &forwarded, conditions);
+        let ask = || self.origins.forward(path, &forwarded, conditions);
         // Also for a revalidation: the slots for those are for films, and few enough.
         self.try_again_with_slot((path, RequestPurpose::New), ask, held).await
     }
@@ -386,10 +386,10 @@ impl Helper {
         &self,
         known: &StoredResponse,
         request: &ForwardedRequest,
-        header: &HeaderMap,
+        answer: &Response,
         asked: Epoch,
     ) -> Option<Ready> {
-        let newer = self.fields_for_viewers(&known.path, header);
+        let newer = self.fields_for_viewers(&known.path, answer);
         let mut fields = known.fields.clone();
         update(&mut fields, &newer);
         // The viewer whose request it was gets all of the answer, as far as it fits into a message.
@@ -403,9 +403,9 @@ impl Helper {
     }
 
     /// The fields of a response to a request for `path`, with URLs as viewers name them.
-    fn fields_for_viewers(&self, path: &str, header: &HeaderMap) -> Fields {
-        let mut fields = fields_of(header);
-        self.origin.localize(path, &mut fields);
+    fn fields_for_viewers(&self, path: &str, answer: &Response) -> Fields {
+        let mut fields = fields_of(answer.headers());
+        self.origins.localize(answered_by(answer), path, &mut fields);
         fields
     }
 
@@ -441,7 +441,7 @@ impl Helper {
         if head.status() != 200 {
             return;
         }
-        let newer = self.fields_for_viewers(&known.path, head.headers());
+        let newer = self.fields_for_viewers(&known.path, head);
         match is_of_same_version(known, &newer) {
             Some(true) => self.renew(known, request, &newer, asked),
             Some(false) => self.outdate(&known.path),
@@ -468,14 +468,13 @@ impl Helper {
             return Err((Trouble::Unreachable, said));
         }
         let mut asked = self.responses().epoch(path);
-        let answer =
-            self.origin.forward(path, &with_own_fields(request), &Fields::default()).await?;
+        let answer = self.origins.send_once(path, &with_own_fields(request)).await?;
         if is_invalidating(&request.method, answer.status().as_u16()) {
             let fields = fields_of(answer.headers());
             let named =
                 ["location", "content-location"].iter().filter_map(|name| fields.first(name));
-            let mut changed: BTreeSet<String> =
-                named.filter_map(|value| self.origin.path_of(path, value)).collect();
+            let of_edge = |value: &str| self.origins.path_of(answered_by(&answer), path, value);
+            let mut changed: BTreeSet<String> = named.filter_map(of_edge).collect();
             changed.insert(path.to_owned());
             changed.iter().for_each(|path| self.restore(path));
             let mut responses = self.responses();

@@ -17,7 +17,7 @@ use crate::contract::{
 use crate::http_cache::{
     CacheStatus, Fields, ForwardReason, ForwardStatus, ResponseKind, may_store,
 };
-use crate::origin::{Refused, broken, failure_of};
+use crate::origin::{Refused, answered_by, broken, failure_of};
 use crate::store::{Epoch, StoredResponse};
 use reqwest::Response;
 use std::fs::File;
@@ -235,7 +235,7 @@ impl Helper {
     ) -> Result<Ready, Refused> {
         let Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked } =
             incoming;
-        let (status, mut fields) = head_of(&answer);
+        let (origin, (status, mut fields)) = (answered_by(&answer), head_of(&answer));
         check_size(path, &fields)?;
         let length = length_of(&answer, request, status);
         let bytes_max = (self.space().bytes_max() / 2).min(OBJECT_BYTES_MAX);
@@ -246,7 +246,7 @@ impl Helper {
             self.forget_responses_at(path);
         }
         let fits = length.is_none_or(|length| length <= bytes_max);
-        let may_keep = self.may_keep(path, request, (status, &fields), fits);
+        let may_keep = self.may_keep((path, origin), request, (status, &fields), fits);
         let begin = || self.begin_response(path, number, length.unwrap_or(BLOCK_BYTES));
         let arriving = (!is_object && may_keep.is_ok()).then(begin).flatten();
         let is_stored = arriving.is_some();
@@ -256,9 +256,10 @@ impl Helper {
         if let Some(known) = known.as_ref().filter(|_| !is_stored && replaces(request, status)) {
             self.withdraw(known, status);
         }
-        self.origin.localize(path, &mut fields);
+        self.origins.localize(origin, path, &mut fields);
         let stored = arriving.map(|arriving| ToStore {
-            response: stored((path, number), (status, &fields), &request.fields, Now::read()),
+            response: stored((path, number), (status, &fields), &request.fields, Now::read())
+                .by(origin),
             request: request.fields.clone(),
             asked,
             _arriving: arriving,
@@ -417,14 +418,14 @@ impl Helper {
     /// Why not.
     fn may_keep(
         &self,
-        path: &str,
+        (path, origin): (&str, usize),
         request: &ForwardedRequest,
         (status, fields): (u16, &Fields),
         fits: bool,
     ) -> Result<(), &'static str> {
         let is_posted = || {
             let named = fields.first("content-location");
-            let is_own = named.and_then(|value| self.origin.path_of(path, value));
+            let is_own = named.and_then(|value| self.origins.path_of(origin, path, value));
             let said = crate::http_cache::Directives::for_cdn(fields);
             let is_explicit = said.has("max-age") || said.has("s-maxage") || fields.has("expires");
             // It may be coded as only this viewer accepts; those that read are asked for without coding.

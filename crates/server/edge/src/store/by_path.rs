@@ -3,7 +3,7 @@
 //! An origin may know a name in another of Unicode's forms than the one that an operator types, and then it is stored as the origin spells it. A
 //! purge or a change of a path concerns all spellings of it, so those are found by their common form ([`common_form`]).
 
-use crate::origin::escaped;
+use crate::origin_address::escaped;
 use crate::purge::PurgeScope;
 use escape::{percent, unicode};
 use std::borrow::Cow;

@@ -228,6 +228,7 @@ impl WrittenHead {
         let mut response = StoredResponse {
             number,
             path: self.path,
+            origin: None,
             status: self.status,
             fields: self.fields,
             lifetime,

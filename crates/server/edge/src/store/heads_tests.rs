@@ -19,6 +19,7 @@ fn stored(body: &[u8]) -> (TempDir, Store, StoredResponse) {
     let response = StoredResponse {
         number: RESPONSES_FROM | 7,
         path: "/a?b".into(),
+        origin: None,
         status: 203,
         lifetime: crate::http_cache::lifetime("/a", 203, &fields, 0),
         at: now - Duration::from_secs(20),

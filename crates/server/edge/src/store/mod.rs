@@ -37,6 +37,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,20 @@ pub(crate) struct Stored {
     pub(crate) etag: String,
     pub(crate) size: u64,
     folder: PathBuf,
+    sent_by: SentBy,
     state: Mutex<State>,
+}
+
+/// The origins that had a version, by their place in the order of preference. Not known after a restart: then it counts as the first one's.
+struct SentBy {
+    first: AtomicUsize,
+    last: AtomicUsize,
+}
+
+impl Default for SentBy {
+    fn default() -> Self {
+        Self { first: 0.into(), last: usize::MAX.into() }
+    }
 }
 
 struct State {
@@ -203,7 +217,8 @@ impl Store {
             is_ended: false,
         };
         let (folder, state) = (self.folder.clone(), Mutex::new(state));
-        Ok(Stored { number, path, etag, size, folder, state })
+        let sent_by = SentBy::default();
+        Ok(Stored { number, path, etag, size, folder, sent_by, state })
     }
 }
 
@@ -276,7 +291,8 @@ impl Stored {
             is_ended: false,
         };
         let (folder, state) = (folder.to_owned(), Mutex::new(state));
-        Some(Self { number, path, etag: terms.etag, size, folder, state })
+        let sent_by = SentBy::default();
+        Some(Self { number, path, etag: terms.etag, size, folder, sent_by, state })
     }
 
     fn name(&self) -> PathBuf {
@@ -290,6 +306,28 @@ impl Stored {
     /// Opens the file, for the server to read.
     pub(crate) fn open(&self) -> io::Result<File> {
         File::open(self.name())
+    }
+
+    /// It is new, and this origin has it.
+    pub(crate) fn came_from(&self, origin: usize) {
+        self.sent_by.first.store(origin, Relaxed);
+        self.sent_by.last.store(origin, Relaxed);
+    }
+
+    /// An origin has sent some of it, or has confirmed it.
+    pub(crate) fn note_origin(&self, origin: usize) {
+        self.sent_by.first.fetch_min(origin, Relaxed);
+        self.sent_by.last.store(origin, Relaxed);
+    }
+
+    /// Whether only origins before this one are known to have had it.
+    pub(crate) fn came_before(&self, origin: usize) -> bool {
+        self.sent_by.first.load(Relaxed) < origin
+    }
+
+    /// The number of the origin that has last sent some of it or confirmed it, unless that was before a restart.
+    pub(crate) fn last_origin(&self) -> Option<usize> {
+        Some(self.sent_by.last.load(Relaxed)).filter(|number| *number != usize::MAX)
     }
 
     /// The origin's latest answer about it.

@@ -26,6 +26,8 @@ pub(crate) struct StoredResponse {
     /// The number of its file.
     pub(crate) number: u64,
     pub(crate) path: String,
+    /// The number of the origin that has sent it, unless that was before a restart.
+    pub(crate) origin: Option<usize>,
     pub(crate) status: u16,
     pub(crate) fields: Fields,
     pub(crate) lifetime: Freshness,
@@ -43,6 +45,11 @@ pub(crate) struct StoredResponse {
 }
 
 impl StoredResponse {
+    /// The same, sent by the origin with this number.
+    pub(crate) fn by(self, origin: usize) -> Self {
+        Self { origin: Some(origin), ..self }
+    }
+
     /// Its age now.
     pub(crate) fn age(&self, now: Instant) -> Duration {
         self.lifetime.age + now.saturating_duration_since(self.at)
@@ -389,6 +396,7 @@ mod tests {
         let new = StoredResponse {
             number,
             path,
+            origin: None,
             status: 200,
             fields,
             lifetime,

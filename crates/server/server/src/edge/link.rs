@@ -74,6 +74,7 @@ impl EdgeLink {
         lock: File,
         workers: usize,
         (objects_max, passed_bytes_max): (usize, u64),
+        origins: Vec<String>,
     ) -> io::Result<Arc<Self>> {
         let (asks, asked) = channel();
         let held_places = HeldPlaces::default();
@@ -87,7 +88,7 @@ impl EdgeLink {
             woken: Mutex::new(woken.into_iter().map(Some).collect()),
             objects_max,
             fetched_bytes: AtomicU64::new(0),
-            origin_health: OriginHealth::default(),
+            origin_health: OriginHealth::new(origins),
             failures: Mutex::default(),
             retries: Mutex::default(),
             dropped: Mutex::default(),
@@ -154,6 +155,7 @@ impl EdgeLink {
                 table.forget_questions();
                 table.live().for_each(|live| live.forget_helper());
                 drop(table);
+                self.origin_health.forget_passed_over();
                 self.passing.forget();
                 let again = self.purging.again().into_iter().chain(self.inquiring.again());
                 again.for_each(|ask| self.ask(ask));
@@ -208,6 +210,7 @@ impl EdgeLink {
                 self.passing.refuse(ticket, why);
                 self.count_failure(why, &said);
             }
+            EdgeTold::Asked(asked) => self.origin_health.note_asked(&asked),
             EdgeTold::TriedAgain { why } => count(&self.retries, why.as_str()),
             EdgeTold::Dropped { why } => count(&self.dropped, why.as_str()),
             EdgeTold::Found { ticket, findings } => self.inquiring.done(ticket, *findings),

@@ -12,7 +12,7 @@ const WANTED: Wanted<'static> = Wanted { offset: 0, asker: 1, request: &Forwarde
 fn link() -> (Arc<EdgeLink>, OwnedFd) {
     let (ours, helpers) = packets::pair().unwrap();
     let lock = tempfile::tempfile().unwrap();
-    (EdgeLink::start(ours, lock, 1, (100, 1 << 28)).unwrap(), helpers)
+    (EdgeLink::start(ours, lock, 1, (100, 1 << 28), vec!["http://origin".into()]).unwrap(), helpers)
 }
 
 /// Result of looking `path` up; `None` if the helper has to be asked.

@@ -22,17 +22,20 @@ pub(crate) struct Starting {
     lock: File,
     /// The size limit of the cache.
     bytes_max: u64,
+    /// The origins, as the operator knows them.
+    origins: Vec<String>,
 }
 
 impl Starting {
-    /// Starts the helper, if `config` has an origin.
+    /// Starts the helper, if `config` has origins.
     ///
     /// # Errors
     /// If the cache cannot be used, or no program can be started.
     pub(crate) fn of(config: &Config) -> Result<Option<Self>, StartError> {
-        let (Some(origin), Some(cache)) = (&config.edge.origin, &config.edge.cache) else {
+        let (true, Some(cache)) = (config.edge.is_on(), &config.edge.cache) else {
             return Ok(None);
         };
+        let origins = config.edge.origin.clone();
         let cannot = |why| StartError::Cache { cache: cache.clone(), why };
         let lock = open(cache).map_err(cannot)?;
         let helper = |why| StartError::Helper { why };
@@ -47,7 +50,8 @@ impl Starting {
         let credentials = HandedOn::here().map_err(helper)?;
         // The helper must be the same program as the server, even if another file has replaced it at its path.
         let mut keeper = Command::new("/proc/self/exe")
-            .args(["edge", "helper", "--origin", origin, "--bytes", &bytes_max.to_string()])
+            .args(["edge", "helper", "--bytes", &bytes_max.to_string()])
+            .args(origins.iter().flat_map(|origin| ["--origin", origin]))
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
             .args((!config.sandbox).then_some("--no-sandbox"))
             .arg("--cache")
@@ -58,7 +62,7 @@ impl Starting {
             .spawn()
             .map_err(helper)?;
         credentials.wait(&mut keeper).map_err(helper)?;
-        Ok(Some(Self { socket: ours, lock, bytes_max }))
+        Ok(Some(Self { socket: ours, lock, bytes_max, origins }))
     }
 
     /// Starts the threads that talk to the helper.
@@ -67,7 +71,8 @@ impl Starting {
     /// If no thread or descriptor is available.
     pub(crate) fn start(self, workers: usize, objects_max: usize) -> io::Result<Arc<EdgeLink>> {
         let passed_bytes_max = passed_bytes_max(self.bytes_max);
-        EdgeLink::start(self.socket, self.lock, workers, (objects_max, passed_bytes_max))
+        let bounds = (objects_max, passed_bytes_max);
+        EdgeLink::start(self.socket, self.lock, workers, bounds, self.origins)
     }
 }
 

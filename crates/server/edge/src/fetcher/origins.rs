@@ -1,0 +1,331 @@
+//! The origins, which hold the same films, in order of preference: the one that a request goes to, and those that it goes on to.
+//!
+//! One try asks one origin after the other until one has an answer. An origin that doesn't answer, or with an error of its own, has failed; one that
+//! has failed several times in a row is passed over ([`Circuit`]). If all are passed over, none is: there may be an answer all the same.
+//!
+//! A film is one version ([`crate`]), and an origin that has another one is no use for it:
+//! - A block counts only if its origin has the version. If none has, the first one's reason counts.
+//! - Only an origin that the version came from, or one before that, can say that a film is over. From another one, that counts as a failure for
+//!   this film, until all origins before it are passed over: then [`Trouble::Changed`] is the result. Its callers keep a film that may still be
+//!   served, and otherwise ask again, without a version.
+//!
+//! Other responses are whole, and come from whichever origin answers.
+
+use super::circuit::{Circuit, FAILURES_MAX};
+use super::passing::with_own_fields;
+use super::telling::Telling;
+use crate::contract::{EdgeTold, ForwardedRequest, OriginAsked, Trouble};
+use crate::http_cache::{Fields, is_blocking_reload};
+use crate::origin::{Found, Origin, Refused, Unanswered, Verdict, is_failing};
+use crate::origin_address::OriginAddress;
+use crate::store::Stored;
+use reqwest::Response;
+use std::ops::Range;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
+
+/// The most characters of an address that are shown.
+const NAME_CHARACTERS_MAX: usize = 200;
+
+/// All origins. One is named by its number: its place in the order of preference, from 0.
+pub(super) struct Origins {
+    all: Vec<Origin>,
+    circuits: Mutex<Vec<Circuit>>,
+    told: Sender<Telling>,
+    silent_max: Duration,
+}
+
+impl Origins {
+    /// Sends no request yet. An origin that is silent for longer than `silent_max` has failed.
+    ///
+    /// # Errors
+    /// If the files for certificates or the credentials for a bucket can't be used.
+    pub(super) fn new(
+        addresses: Vec<OriginAddress>,
+        silent_max: Duration,
+        told: Sender<Telling>,
+    ) -> Result<Self, String> {
+        let all = addresses.into_iter().enumerate();
+        let all = all.map(|(number, address)| Origin::new(number, address, silent_max));
+        let all: Vec<_> = all.collect::<Result<_, _>>()?;
+        if all.is_empty() {
+            return Err("an edge needs an origin".into());
+        }
+        let circuits = Mutex::new(all.iter().map(|_| Circuit::default()).collect());
+        Ok(Self { all, circuits, told, silent_max })
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> &[Origin] {
+        &self.all
+    }
+
+    /// The address of an origin, if there are several.
+    pub(super) fn name(&self, number: usize) -> Option<String> {
+        let origin = self.all.get(number).filter(|_| self.all.len() > 1)?;
+        Some(origin.address().to_string().chars().take(NAME_CHARACTERS_MAX).collect())
+    }
+
+    /// Changes URLs in the fields of an origin's answer about `path` to those of the edge, as [`Origin::localize`] says.
+    pub(super) fn localize(&self, number: usize, path: &str, fields: &mut Fields) {
+        self.all[number].localize(path, fields);
+    }
+
+    /// The path of a URL that the answer of an origin to a request for `path` names, if it is one of that origin's.
+    pub(super) fn path_of(&self, number: usize, path: &str, named: &str) -> Option<String> {
+        self.all[number].path_of(path, named)
+    }
+
+    /// Requests `range` of the current version at `path`, unless that is the `known` one, for a viewer with this `request`.
+    pub(super) async fn look(
+        self: &Arc<Self>,
+        path: &str,
+        range: Range<u64>,
+        known: Option<&Stored>,
+        request: &ForwardedRequest,
+        is_last: bool,
+    ) -> Result<Verdict, Refused> {
+        let mut failures = Failures::default();
+        for number in self.order(path, None) {
+            let etag = known.map(|known| known.etag.as_str());
+            let looked = self.all[number].look(path, range.clone(), etag, request, is_last).await;
+            let has_failed = match &looked {
+                Ok(Verdict::Other(_, why)) => *why == Trouble::Unreachable,
+                Ok(_) => false,
+                Err((why, _)) => why.is_failure(),
+            };
+            self.note(number, !has_failed);
+            if has_failed {
+                failures.add(looked);
+                continue;
+            }
+            let Some(known) = known.filter(|known| known.came_before(number)) else {
+                return looked;
+            };
+            match looked {
+                Ok(Verdict::NotModified(..)) => return looked,
+                Ok(Verdict::Found(found)) if found.is_of(known) => {
+                    return Ok(Verdict::Found(found));
+                }
+                _ => failures.add(Err((Trouble::Changed, other_version(path)))),
+            }
+        }
+        failures.result(path)
+    }
+
+    /// Requests `range` of a version, by a `request` that is no viewer's. The caller notes how the body ends. The `avoided` origin is asked last.
+    pub(super) async fn bring(
+        self: &Arc<Self>,
+        object: &Stored,
+        range: Range<u64>,
+        request: &ForwardedRequest,
+        avoided: Option<usize>,
+    ) -> Result<Found, Refused> {
+        let (path, version) = (&object.path, (&*object.etag, object.size));
+        let mut failures = Failures::default();
+        for number in self.order(path, avoided) {
+            let brought = self.all[number].bring(path, range.clone(), version, request).await;
+            let (why, said) = match brought {
+                Ok(found) if found.is_of(object) => return Ok(found),
+                Ok(_) => {
+                    let said =
+                        format!("{path}: the origin sent another length under the same ETag");
+                    (Trouble::Changed, said)
+                }
+                Err(refused) => refused,
+            };
+            self.note(number, !why.is_failure());
+            let why = match (why, object.came_before(number)) {
+                (Trouble::NotFound, false) => Trouble::Changed,
+                (Trouble::NotFound | Trouble::Uncacheable, true) => Trouble::Unreachable,
+                (why, _) => why,
+            };
+            failures.add(Err((why, said)));
+        }
+        failures.result(path)
+    }
+
+    /// Sends a viewer's request for reading on, with these `conditions`.
+    pub(super) async fn forward(
+        self: &Arc<Self>,
+        path: &str,
+        request: &ForwardedRequest,
+        conditions: &Fields,
+    ) -> Result<Response, Refused> {
+        let mut failures = Failures::default();
+        for number in self.order(path, None) {
+            let answer = self.all[number].forward(path, request, conditions).await;
+            let answer = answer.map_err(|unanswered| unanswered.refused);
+            let has_failed = self.note_answer(number, &answer);
+            match has_failed {
+                true => failures.add(answer),
+                false => return answer,
+            }
+        }
+        failures.result(path)
+    }
+
+    /// Sends a request on that may change something: to the next origin only if no connection to the one before it could be made.
+    pub(super) async fn send_once(
+        self: &Arc<Self>,
+        path: &str,
+        request: &ForwardedRequest,
+    ) -> Result<Response, Refused> {
+        let mut failures = Failures::default();
+        for number in self.order(path, None) {
+            let answer = self.all[number].forward(path, request, &Fields::default()).await;
+            let is_over = !matches!(answer, Err(Unanswered { was_sent: false, .. }));
+            let answer = answer.map_err(|unanswered| unanswered.refused);
+            self.note_answer(number, &answer);
+            match is_over {
+                true => return answer,
+                false => failures.add(answer),
+            }
+        }
+        failures.result(path)
+    }
+
+    /// The origins to ask about `path` in one try. Also has those tried again whose time has come.
+    fn order(self: &Arc<Self>, path: &str, avoided: Option<usize>) -> Vec<usize> {
+        let now = Instant::now();
+        let mut circuits = self.circuits();
+        let numbers = 0..circuits.len();
+        let mut order: Vec<usize> =
+            numbers.clone().filter(|number| !circuits[*number].is_open()).collect();
+        if order.is_empty() {
+            return numbers.collect();
+        }
+        // An origin would hold a blocking reload for seconds.
+        if !is_blocking_reload(path) {
+            for number in numbers.filter(|number| circuits[*number].begin_trial(now)) {
+                // By a request of its own, so that no viewer waits for an origin that is still silent.
+                tokio::spawn(Arc::clone(self).try_again(number, path.to_owned()));
+            }
+        }
+        order.sort_by_key(|number| Some(*number) == avoided);
+        order
+    }
+
+    async fn try_again(self: Arc<Self>, number: usize, path: String) {
+        let request = with_own_fields(&ForwardedRequest::get());
+        let asked = self.all[number].ask_briefly(&path, &request);
+        let has_answered = timeout(3 * self.silent_max, asked).await.unwrap_or(false);
+        self.change(number, has_answered, |circuit, now| circuit.end_trial(has_answered, now));
+    }
+
+    /// Whether the answer to a request is a failure of its origin, which is noted.
+    fn note_answer(&self, number: usize, answer: &Result<Response, Refused>) -> bool {
+        let has_failed = match answer {
+            Ok(answer) => is_failing(answer.status()),
+            Err((why, _)) => why.is_failure(),
+        };
+        self.note(number, !has_failed);
+        has_failed
+    }
+
+    /// A request to an origin has ended.
+    pub(super) fn note(&self, number: usize, has_answered: bool) {
+        self.change(number, has_answered, |circuit, now| circuit.note(has_answered, now));
+    }
+
+    /// Changes the record of an origin, and reports that to the server, and to the operator if the origin is passed over, or is not any more.
+    fn change(
+        &self,
+        number: usize,
+        has_answered: bool,
+        change: impl FnOnce(&mut Circuit, Instant),
+    ) {
+        let mut circuits = self.circuits();
+        let Some(circuit) = circuits.get_mut(number) else { return };
+        let was_open = circuit.is_open();
+        change(circuit, Instant::now());
+        let name = self.name(number);
+        let (is_open, is_passed_over) = (circuit.is_open(), circuit.is_open() && name.is_some());
+        // In order, so while the circuits are locked. If there is no receiver, the server is gone.
+        let asked = OriginAsked { origin: number, has_answered, is_passed_over };
+        let _ = self.told.send((EdgeTold::Asked(asked), None));
+        drop(circuits);
+        match name {
+            Some(name) if is_open && !was_open => eprintln!(
+                "fullbore: the origin {name} has failed {FAILURES_MAX} times in a row: requests go to the other origins, and it is tried again from time to time"
+            ),
+            Some(name) if was_open && !is_open => {
+                eprintln!("fullbore: the origin {name} answers again");
+            }
+            _ => {}
+        }
+    }
+
+    fn circuits(&self) -> MutexGuard<'_, Vec<Circuit>> {
+        self.circuits.lock().expect("no holder of this lock can panic")
+    }
+}
+
+impl Found {
+    /// Whether it is the version that is kept.
+    fn is_of(&self, known: &Stored) -> bool {
+        self.terms.etag == known.etag && self.size == known.size
+    }
+}
+
+fn other_version(path: &str) -> String {
+    format!("{path}: the origin has another version than the one that is kept from another origin")
+}
+
+/// The result of a try in which no origin has an answer: that of the first one.
+struct Failures<T>(Option<Result<T, Refused>>);
+
+impl<T> Default for Failures<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> Failures<T> {
+    fn add(&mut self, next: Result<T, Refused>) {
+        let is_better = match (&self.0, &next) {
+            (None, _) => true,
+            // An error in the origin's own words is better than none. What says that a version is over stays.
+            (Some(Err((first, _))), Ok(_)) => first.is_failure(),
+            // A silent origin is not asked as often.
+            (Some(Err((first, _))), Err((next, _))) => {
+                (*first, *next) == (Trouble::Unreachable, Trouble::TimedOut)
+            }
+            _ => false,
+        };
+        if is_better {
+            self.0 = Some(next);
+        }
+    }
+
+    fn result(self, path: &str) -> Result<T, Refused> {
+        let none = || Err((Trouble::Unreachable, format!("{path}: there is no origin")));
+        self.0.unwrap_or_else(none)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The result of a try in which these came one after the other.
+    fn result(all: &[Result<u16, Trouble>]) -> Result<u16, Trouble> {
+        let mut failures = Failures::default();
+        all.iter().for_each(|one| failures.add(one.map_err(|why| (why, String::new()))));
+        failures.result("/a").map_err(|(why, _)| why)
+    }
+
+    #[test]
+    fn of_several_failures_the_first_counts_unless_a_later_one_has_words_or_is_silent() {
+        use Trouble::{Changed, TimedOut, Unreachable};
+        assert_eq!(result(&[Err(Unreachable), Err(Changed)]), Err(Unreachable));
+        assert_eq!(result(&[Err(Changed), Err(Unreachable)]), Err(Changed));
+        assert_eq!(result(&[Err(Changed), Ok(503)]), Err(Changed));
+        assert_eq!(result(&[Err(Unreachable), Ok(503), Ok(500)]), Ok(503));
+        assert_eq!(result(&[Err(TimedOut), Ok(500), Err(Unreachable)]), Ok(500));
+        assert_eq!(result(&[Err(Unreachable), Err(TimedOut)]), Err(TimedOut));
+        assert_eq!(result(&[]), Err(Unreachable));
+    }
+}
