@@ -19,8 +19,9 @@ pub const KERNEL_READ_AHEAD_BYTES_MAX: u64 = 8 << 20;
 /// How far beyond that to look, so that one check covers several windows.
 const LOOK_AHEAD_BYTES: u64 = 1 << 20;
 
-/// How far a read may begin from what was read before and still belong to the same pass through the file. Our own TCP has several reads of a response
-/// in flight, and returns what it doesn't send, so reads skip parts and come back to them. A guess: more than a connection usually has in flight.
+/// How far a read may begin from what was read before and still belong to the same pass through the file. Our own TCP has several reads of a
+/// response in flight, and returns what it doesn't send, so reads skip parts and come back to them. A guess: more than a connection usually has
+/// in flight.
 const APART_BYTES_MAX: u64 = 8 << 20;
 
 /// The misses of one response so far.
@@ -40,8 +41,8 @@ impl Default for Misses {
 }
 
 impl Misses {
-    /// Records the part of `range` that was not recorded before, and returns how to read it. If nothing is new, returns the way chosen last. What lies
-    /// between `range` and the parts recorded before is recorded as well: the response will read it, or is reading it.
+    /// Records the part of `range` that was not recorded before, and returns how to read it. If nothing is new, returns the way chosen last. What
+    /// lies between `range` and the parts recorded before is recorded as well: the response will read it, or is reading it.
     pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> ReadMode {
         let is_near = range.start <= self.range.end.saturating_add(APART_BYTES_MAX)
             && self.range.start <= range.end.saturating_add(APART_BYTES_MAX);

@@ -147,7 +147,11 @@ const FAULTS: [Fault; 23] = [
     ),
     (
         "chapter",
-        |film| film.has_chapters && film.container.has_roles,
+        // In a film that begins late, ffmpeg leaves chapters where they were: before its beginning. Of one that is cut, none are made.
+        |film| {
+            let is_plain = matches!(film.cut, Cut::Whole) && film.start_seconds < 1.0;
+            film.has_chapters && film.container.has_edit_lists && is_plain
+        },
         Kind::Chapter,
         |title| title.chapters.clear(),
     ),
