@@ -8,11 +8,12 @@ use crate::folders::Folders;
 use catalog::shelf::{Item, ShelfReader};
 use catalog::{TITLES_MAX, is_held};
 use disk::Names;
-use serde_json::json;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +48,8 @@ struct Titles {
 /// The titles at one time.
 #[derive(Debug)]
 pub struct List {
-    items: Vec<Item>,
+    /// Each title's name on disk, and where it is in `json`.
+    titles: Vec<(PathBuf, Range<usize>)>,
     is_complete: bool,
     /// The list as JSON, shared by all responses.
     pub json: Arc<[u8]>,
@@ -168,27 +170,84 @@ impl Titles {
 }
 
 impl List {
-    /// The list of only those titles, named as on disk, that `is_wanted` accepts. If it accepts all of them, it is the same list.
+    /// The list of only those titles, named as on disk, that `is_wanted` accepts. If it accepts all of them, it is the same list. It is made of the text
+    /// of this one, because a worker makes it for each request.
     pub fn only(self: Arc<Self>, mut is_wanted: impl FnMut(&Path) -> bool) -> Arc<Self> {
-        let wanted = self.items.iter().filter(|item| is_wanted(&item.location));
-        let wanted: Vec<_> = wanted.cloned().collect();
-        if wanted.len() == self.items.len() {
+        let wanted: Vec<_> = self.titles.iter().filter(|(name, _)| is_wanted(name)).collect();
+        if wanted.len() == self.titles.len() {
             return self;
         }
-        Arc::new(Self::of(wanted, self.is_complete))
+        let texts = wanted
+            .into_iter()
+            .map(|(name, place)| (name.clone(), Cow::Borrowed(&self.json[place.clone()])));
+        Arc::new(Self::of_texts(texts, self.is_complete))
     }
 
     fn of(items: Vec<Item>, is_complete: bool) -> Self {
-        let json = json!({
-            "version": 1,
-            "kind": "titles",
-            "is_complete": is_complete,
-            "titles": &items,
+        let texts = items.into_iter().map(|item| {
+            let text = serde_json::to_vec(&item).expect("text and numbers are JSON");
+            (item.location, Cow::Owned(text))
         });
-        let json = json.to_string().into_bytes();
+        Self::of_texts(texts, is_complete)
+    }
+
+    /// The list of titles, each by its name on disk and as JSON.
+    fn of_texts<'a>(
+        texts: impl Iterator<Item = (PathBuf, Cow<'a, [u8]>)>,
+        is_complete: bool,
+    ) -> Self {
+        let head =
+            format!(r#"{{"version":1,"kind":"titles","is_complete":{is_complete},"titles":["#);
+        let (mut json, mut titles) = (head.into_bytes(), Vec::new());
+        for (name, text) in texts {
+            if !titles.is_empty() {
+                json.push(b',');
+            }
+            let start = json.len();
+            json.extend_from_slice(&text);
+            titles.push((name, start..json.len()));
+        }
+        json.extend_from_slice(b"]}");
         let mut hasher = DefaultHasher::new();
         hasher.write(&json);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        Self { items, is_complete, json: json.into(), etag }
+        Self { titles, is_complete, json: json.into(), etag }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_some_titles_is_made_of_the_text_of_all() {
+        let item = |name: &str| Item {
+            name: name.into(),
+            path: format!("{name}/"),
+            location: name.into(),
+            hls: None,
+            dash: None,
+            file: Some("a.mp4".into()),
+            facts: None,
+        };
+        let items = ["a", "b \"quoted\"", "c"].map(item);
+        let list_of = |wanted: &[usize]| {
+            let wanted = wanted.iter().map(|index| items[*index].clone());
+            List::of(wanted.collect(), true)
+        };
+        let all = Arc::new(list_of(&[0, 1, 2]));
+        for wanted in [&[][..], &[0], &[1, 2], &[0, 2], &[0, 1, 2]] {
+            let names: Vec<_> = wanted.iter().map(|index| &items[*index].location).collect();
+            let some = Arc::clone(&all).only(|name| names.iter().any(|one| *one == name));
+            let expected = list_of(wanted);
+            assert_eq!((&some.json, &some.etag), (&expected.json, &expected.etag), "{wanted:?}");
+            let read: serde_json::Value = serde_json::from_slice(&some.json).unwrap();
+            let titles = read["titles"].as_array().unwrap();
+            let shown: Vec<_> =
+                titles.iter().map(|title| title["name"].as_str().unwrap()).collect();
+            let expected: Vec<_> = wanted.iter().map(|index| &*items[*index].name).collect();
+            assert_eq!(shown, expected);
+            assert_eq!(read["is_complete"], true);
+        }
     }
 }
