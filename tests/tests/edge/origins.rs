@@ -57,7 +57,7 @@ fn the_next_origin_answers_for_one_that_fails() {
         (PATIENT, Manner::Status(503, retry_after)),
         (PATIENT, Manner::OtherRange),
         (PATIENT, Manner::Breaks(1_500_000)),
-        (IMPATIENT, Manner::Stalls(0)),
+        (IMPATIENT, Manner::Withholds("/")),
     ] {
         let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
         let film = put([&a, &b], "/film", 1, 3 * MIB, LASTING);
@@ -299,9 +299,9 @@ fn no_viewer_gets_a_byte_of_another_version_from_several_origins() {
             random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % below
     };
-    let lines = [LASTING, BRIEF, "Cache-Control: no-cache\r\n"];
+    let lines = ["Cache-Control: no-cache\r\n", BRIEF, "Cache-Control: max-age=1\r\n"];
     let (mut newest, mut whole) = (1, 0);
-    put([&a, &b], "/film", newest, drawn_length(newest), LASTING);
+    put([&a, &b], "/film", newest, drawn_length(newest), lines[0]);
     for number in 0..DRAWS {
         let origin = [&a, &b][next(2) as usize];
         match next(6) {
@@ -330,7 +330,6 @@ fn no_viewer_gets_a_byte_of_another_version_from_several_origins() {
         whole += u64::from(got.is_whole);
     }
     assert!(whole > DRAWS / 3, "only {whole} of {DRAWS} were served whole");
-    let asked =
-        [&a, &b].map(|one| one.seen().iter().filter(|seen| seen.if_match.is_some()).count());
-    assert!(asked.iter().all(|asked| *asked > 10), "both gave blocks: {asked:?}");
+    let asked = [&a, &b].map(|one| one.seen().len());
+    assert!(asked.iter().all(|asked| *asked > 10), "both were asked: {asked:?}");
 }
