@@ -5,7 +5,7 @@ import type { Place } from "./memory";
 import { phrase, spoken } from "./phrases";
 import { Thumbnails } from "./thumbnails";
 import { libraryUrl, shownFolder, shownHeight, shownName, watchUrl, type Title } from "./titles";
-import { clock, language } from "./words";
+import { clock, isKnown, language } from "./words";
 
 /** Thumbnails appear when the pointer has rested this long. */
 const LOOK_MS = 250;
@@ -21,8 +21,8 @@ export function card(title: Title, place: Place | undefined): HTMLElement {
     done.style.width = `${Math.min(100, (100 * place.seconds) / place.of)}%`;
     picture.append(element("div", { class: "progress" }, done));
   }
-  const name = element("h3", {}, shownName(title));
-  const link = element("a", { class: "card", href: watchUrl(title) }, picture, name, element("p", {}, facts(title)));
+  const name = element("h3", { dir: "auto", title: shownName(title) }, shownName(title));
+  const link = element("a", { class: "card", href: watchUrl(title) }, picture, name, element("p", {}, ...facts(title)));
   if (title.thumbnails !== undefined) leafThrough(picture, title.thumbnails, title.duration_seconds ?? 0);
   return link;
 }
@@ -41,16 +41,17 @@ export function initials(name: string): HTMLElement {
   return made;
 }
 
-function facts(title: Title): string {
+/** Each in its own direction: a folder may be in Arabic, and a language is in its own script. */
+function facts(title: Title): (Node | string)[] {
   const parts = [];
   const folder = shownFolder(title);
   if (folder !== "") parts.push(folder);
   if (title.height) parts.push(shownHeight(title.width ?? 0, title.height));
-  const languages = (title.languages ?? []).filter((tag) => tag !== "und");
+  const languages = (title.languages ?? []).filter(isKnown);
   if (languages.length > 0) parts.push(languages.map(language).join(", "));
   if ((title.subtitle_languages ?? []).length > 0) parts.push(phrase("hasCaptions"));
   if (parts.length === 0) parts.push(phrase(title.duration_seconds === undefined ? "file" : title.height === 0 ? "sound" : "film"));
-  return parts.join(" · ");
+  return parts.flatMap((part, at) => [...(at === 0 ? [] : [" · "]), element("bdi", {}, part)]);
 }
 
 /** Moving over the picture shows the film's thumbnails. */

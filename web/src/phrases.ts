@@ -24,7 +24,16 @@ const phrases = LANGUAGES[primary(wanted)] ?? en;
 const LANGUAGE = primary(wanted) === "zh" ? "zh-Hans" : primary(wanted);
 
 /** For numbers, the browser's own region counts: English of India, say, or German of Switzerland. */
-const numbers = new Intl.NumberFormat(wanted);
+const numbers = numberFormat(wanted);
+
+/** Some systems name languages as no standard does: `en-US@posix`. */
+function numberFormat(tag: string): Intl.NumberFormat {
+  try {
+    return new Intl.NumberFormat(tag);
+  } catch {
+    return new Intl.NumberFormat(LANGUAGE);
+  }
+}
 
 /** Says in the document which language it is in. */
 export function nameLanguage(): void {

@@ -16,9 +16,14 @@ function named(tag: string, inLanguage: string): string | null {
   }
 }
 
+/** Whether a language's tag names one. */
+export function isKnown(tag: string): boolean {
+  return tag !== "" && tag !== "und";
+}
+
 /** The name of a language in that language, as its speakers look for it. */
 export function language(tag: string): string {
-  if (tag === "" || tag === "und") return "Unknown";
+  if (!isKnown(tag)) return "Unknown";
   const name = named(tag, tag) ?? tag;
   return name.charAt(0).toLocaleUpperCase() + name.slice(1);
 }
@@ -30,7 +35,7 @@ export function languageIn(tag: string, inLanguage: string): string {
 
 /** The name of a sound or of captions: its label if that says more than the language, and than the purpose that the menu shows next to it. */
 export function trackName(tag: string, label: string, hasPurpose = false): string {
-  if (tag === "" || tag === "und") return label;
+  if (!isKnown(tag)) return label;
   // Ingest names such tracks "English (commentary)".
   const bare = hasPurpose ? label.replace(/ \([^()]*\)$/, "") : label;
   const saysNoMore = bare === "" || [named(tag, "en"), named(tag, tag), tag].includes(bare);

@@ -10,7 +10,7 @@ export const fr: Phrases = {
   new: "Nouveautés",
   withoutFolder: "Sans dossier",
   found: "Résultats",
-  foundOf: "{found} titres sur {all}",
+  foundOf: "{found} sur {all} titres",
   brand: "Fullbore, tous les titres",
   search: "Rechercher",
   searchTitles: "Rechercher un titre",

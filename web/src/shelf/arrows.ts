@@ -5,16 +5,23 @@ const DIRECTIONS: Record<string, [number, number]> = { ArrowLeft: [-1, 0], Arrow
 /** Keys of remotes and keyboards that go back. */
 const BACK = new Set(["GoBack", "BrowserBack", "Escape"]);
 
-/** Listens to the page's keys. `moved` runs after each move, and `back` for a key that goes back. */
-export function listenToArrows(moved: () => void, back: () => void): void {
+/** Listens to the page's keys. `moved` runs after each move, and `back` for a key that goes back; it returns whether it did anything. */
+export function listenToArrows(moved: () => void, back: () => boolean): void {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.shiftKey || event.defaultPrevented) return;
-    if (BACK.has(event.key)) back();
+    // The key belongs to an input method, which composes a word with it. Some browsers only say so by this code.
+    if (event.isComposing || event.keyCode === 229) return;
+    if (BACK.has(event.key)) {
+      // A key that is held would leave the page; a key without use here is the browser's.
+      if (!event.repeat && back()) event.preventDefault();
+      return;
+    }
     const direction = DIRECTIONS[event.key];
     if (direction === undefined || isTaken(event)) return;
     const next = nextIn(...direction);
+    // Sideways, too, a list of choices would take the next one.
+    if (next !== undefined || event.target instanceof HTMLSelectElement) event.preventDefault();
     if (next === undefined) return;
-    event.preventDefault();
     next.focus();
     moved();
   });
@@ -33,13 +40,21 @@ let last: { one: HTMLElement; middle: number } | null = null;
 function nextIn(right: number, down: number): HTMLElement | undefined {
   const all = [...document.querySelectorAll<HTMLElement>("a[href], button, input, select")].filter((one) => one.tabIndex >= 0);
   const focused = document.activeElement;
-  if (!(focused instanceof HTMLElement) || !all.includes(focused)) return all.find((one) => one.matches(".card")) ?? all[0];
+  if (!(focused instanceof HTMLElement) || !all.includes(focused)) return firstInWindow(all) ?? all[0];
   const from = placeOf(focused);
   const middle = last?.one === focused && down !== 0 ? last.middle : middleOf(from);
   const next = beyond(focused, from, all, right, down, middle);
   // After a move sideways, the column is that of the new card, once the row has scrolled.
   last = next !== undefined && down !== 0 ? { one: next, middle } : null;
   return next;
+}
+
+/** The first card that begins in the window, below the header; the first of all if none does. */
+function firstInWindow(all: HTMLElement[]): HTMLElement | undefined {
+  const cards = all.filter((one) => one.matches(".card"));
+  const header = document.querySelector("header")?.getBoundingClientRect().bottom ?? 0;
+  const isInWindow = ({ left, top }: DOMRect) => left >= 0 && left < innerWidth && top >= header && top < innerHeight;
+  return cards.find((card) => isInWindow(card.getBoundingClientRect())) ?? cards[0];
 }
 
 /** Where an element is on the page. The header, which stays in the window, is at the top. */

@@ -33,7 +33,7 @@ export class Cards {
     this.list = element("ul", { class: "cards" });
     const name = href === undefined ? heading : element("a", { href }, heading);
     const amount = element("span", { class: "amount" }, number(entries.length));
-    const head = element("div", { class: "head" }, element("h2", {}, name), amount);
+    const head = element("div", { class: "head" }, element("h2", { dir: "auto", tabindex: href === undefined && -1 }, name), amount);
     this.strip = form === "row" ? element("div", { class: "strip", onscroll: onSidewaysScroll }, this.list) : null;
     if (this.strip !== null && entries.length > sizes.columns) head.append(this.button("back", -1), this.button("forward", 1));
     this.element = element("section", { class: form, "data-key": key }, head, this.strip ?? this.list);
@@ -44,7 +44,18 @@ export class Cards {
   /** For the mouse. The row itself scrolls by touch and by keys. */
   private button(shape: "back" | "forward", direction: number): HTMLElement {
     const scroll = () => this.strip?.scrollBy({ left: direction * this.strip.clientWidth * 0.9, behavior: "smooth" });
-    return element("button", { type: "button", class: "sideways", tabindex: -1, "aria-hidden": "true", onclick: scroll }, icon(shape));
+    // The focus stays where it is.
+    const onmousedown = (event: Event) => event.preventDefault();
+    return element("button", { type: "button", class: "sideways", tabindex: -1, "aria-hidden": "true", onclick: scroll, onmousedown }, icon(shape));
+  }
+
+  /** How many cards a row has been scrolled by. */
+  get scrolled(): number {
+    return (this.strip?.scrollLeft ?? 0) / (this.sizes.width + this.sizes.gapX);
+  }
+
+  set scrolled(cards: number) {
+    if (this.strip !== null && cards > 0) this.strip.scrollLeft = cards * (this.sizes.width + this.sizes.gapX);
   }
 
   /** Puts the cards into the document whose pixels, from the top of the list on, are between `from` and `to`, and takes others out. */

@@ -5,10 +5,11 @@ import "../card.css";
 import "./shelf.css";
 import { element, icon, mark } from "../element";
 import { nameLanguage, phrase, type Phrase } from "../phrases";
-import { LISTED_ANEW_MS, listTitles, Unreachable } from "../titles";
+import { places } from "../memory";
+import { LISTED_ANEW_MS, listTitles, shownPath, Unreachable } from "../titles";
 import { listenToArrows } from "./arrows";
 import { entryOf } from "./search";
-import { Sections } from "./sections";
+import { focus, Sections } from "./sections";
 import { Library, wantedFolder, type Order } from "./view";
 
 /** How often the visible page asks for the list. An unchanged answer is a few bytes. */
@@ -21,9 +22,19 @@ search.setAttribute("aria-label", phrase("searchTitles"));
 const order = element("select", { "aria-label": phrase("order") });
 const count = element("p", { class: "count", role: "status" });
 const sections = new Sections();
-const content = element("main", {});
+// Screen readers announce a change of the count only if it stays in the document, and the list keeps its focus only so.
+const content = element("main", {}, element("h1", { class: "unseen" }, phrase("titles")), count, sections.element);
+/** In place of titles, if there are none to show. */
+let notice: HTMLElement | null = null;
 let library = new Library([]);
+/** Of the list that is shown; null before the first one. */
 let tag: string | null = null;
+/** The positions in films that the page shows. */
+let shownPlaces = "";
+/** How many entries of the history before the present one are this page's. */
+let depth = 0;
+/** Where the viewer was among all titles before opening a folder. */
+let whole: { top: number; focused: string | null } = { top: 0, focused: null };
 
 function frame(): void {
   const brand = element("a", { class: "brand", href: "", "aria-label": phrase("brand") }, mark(), element("span", {}, "Fullbore"));
@@ -33,11 +44,15 @@ function frame(): void {
   root.replaceChildren(element("header", { class: "top" }, brand, field, order), content, element("footer", {}, licences));
   search.addEventListener("input", again);
   order.addEventListener("change", again);
-  addEventListener("hashchange", again);
+  addEventListener("hashchange", turn);
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.target instanceof HTMLInputElement) return;
     event.preventDefault();
     search.focus();
+  });
+  // At a change of the address it would be too late: the browser may have scrolled by then.
+  sections.element.addEventListener("click", ({ target }) => {
+    if (target instanceof Element && target.matches("h2 a")) whole = { top: scrollY, focused: focus() };
   });
   listenToArrows(() => sections.render(), back);
 }
@@ -48,11 +63,36 @@ function again(): void {
   render();
 }
 
-function back(): void {
+/** Numbers the present entry of the history, if it is new: it comes after the one before. */
+function countEntry(): void {
+  const known = history.state as { depth: number } | null;
+  if (known !== null) depth = known.depth;
+  else history.replaceState({ depth }, "");
+}
+
+/** Opens a folder from its top on, or returns to where the viewer was among all titles. */
+function turn(): void {
+  depth += 1;
+  countEntry();
+  const isWhole = wantedFolder() === "";
+  render();
+  scrollTo(0, isWhole ? whole.top : 0);
+  sections.render();
+  if (!isWhole) sections.focus("h2");
+  else if (whole.focused !== null) sections.focus(whole.focused);
+}
+
+/** Ends the search, or else leaves the folder; returns whether there was either. */
+function back(): boolean {
   if (search.value !== "") {
     search.value = "";
     again();
-  } else if (wantedFolder() !== "") history.back();
+    return true;
+  }
+  if (wantedFolder() === "") return false;
+  if (depth > 0) history.back();
+  else location.hash = "";
+  return true;
 }
 
 /** Offers the orders that this library can have; the present choice stays if it can. */
@@ -65,13 +105,28 @@ function offerOrders(): void {
 }
 
 function render(): void {
+  if (tag === null) return;
   const [query, folder] = [search.value.trim(), wantedFolder()];
   const list = library.sections(order.value as Order, query, folder);
   const found = list[0]?.entries.length ?? 0;
-  count.textContent = query === "" ? "" : phrase("foundOf", { found, all: library.entries.length });
+  count.textContent = query === "" ? "" : phrase("foundOf", { found, all: library.amountIn(folder) });
+  document.title = `${folder === "" ? phrase("titles") : shownPath(folder)} · Fullbore`;
   const isWhole = query === "" && folder === "";
-  content.replaceChildren(element("h1", { class: "unseen" }, phrase("titles")), count, list.length > 0 ? sections.element : nothing(!isWhole));
+  notify(list.length > 0 ? null : nothing(!isWhole));
+  shownPlaces = JSON.stringify(places());
   sections.show(list);
+}
+
+function notify(next: HTMLElement | null): void {
+  notice?.remove();
+  notice = next;
+  if (next !== null) sections.element.before(next);
+}
+
+/** Asks for the list again, and shows what the viewer has watched in the meantime, on another page. */
+function comeBack(): void {
+  if (JSON.stringify(places()) !== shownPlaces) render();
+  void look();
 }
 
 function nothing(isSearch: boolean): HTMLElement {
@@ -83,8 +138,7 @@ function nothing(isSearch: boolean): HTMLElement {
 function complain(what: string): void {
   const retry = element("button", { type: "button", class: "again", onclick: () => void look() }, phrase("tryAgain"));
   const advice = element("p", {}, phrase("checkConnection"));
-  const notice = element("div", { class: "notice", role: "alert" }, element("h2", {}, what), advice, retry);
-  content.replaceChildren(element("h1", { class: "unseen" }, phrase("titles")), notice);
+  notify(element("div", { class: "notice", role: "alert" }, element("h2", {}, what), advice, retry));
 }
 
 /** Asks for the titles, and shows them if they have changed; returns whether the list is complete. */
@@ -108,6 +162,7 @@ async function look(): Promise<boolean> {
 async function main(): Promise<void> {
   nameLanguage();
   document.title = `${phrase("titles")} · Fullbore`;
+  countEntry();
   frame();
   while (!(await look())) await new Promise((done) => setTimeout(done, 300));
   // The first list may be as old as the last visit; asking for it makes the server list again.
@@ -116,7 +171,13 @@ async function main(): Promise<void> {
     if (!document.hidden) void look();
   }, LISTED_EVERY_MS);
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) void look();
+    if (!document.hidden) comeBack();
+  });
+  // Coming back from a film, the browser scrolls before there are cards to scroll to.
+  scrollTo(0, (history.state as { top?: number } | null)?.top ?? 0);
+  addEventListener("pagehide", () => history.replaceState({ depth, top: scrollY }, ""));
+  addEventListener("pageshow", ({ persisted }) => {
+    if (persisted) comeBack();
   });
 }
 

@@ -21,6 +21,8 @@ export class Sections {
   private placed: Placed[] = [];
   private sizes: Sizes = sizesFor(1, 1, 16);
   private readonly shown = new Map<Placed, Cards>();
+  /** How far each row has been scrolled, by its key: also those that are not in the document now. */
+  private readonly scrolled = new Map<string, number>();
   private isDue = false;
 
   constructor() {
@@ -29,7 +31,7 @@ export class Sections {
     addEventListener("resize", () => this.soon());
   }
 
-  /** Shows these sections in place of the former ones. The focus stays on its card if that is still there. */
+  /** Shows these sections in place of the former ones. The focus stays on its card if that is still there, and rows stay where they are. */
   show(sections: Section[]): void {
     this.sections = sections;
     this.place();
@@ -58,11 +60,17 @@ export class Sections {
       return placed;
     });
     const focused = focus();
+    for (const [{ section }, cards] of this.shown) this.scrolled.set(section.key, cards.scrolled);
     this.shown.clear();
     this.element.replaceChildren();
     this.element.style.height = `${top}px`;
     this.render();
-    if (focused !== null) this.element.querySelector<HTMLElement>(focused)?.focus({ preventScroll: true });
+    if (focused !== null) this.focus(focused);
+  }
+
+  /** Focuses what `focus()` returned earlier, if it is there. */
+  focus(selector: string): void {
+    this.element.querySelector<HTMLElement>(selector)?.focus({ preventScroll: true });
   }
 
   private soon(): void {
@@ -82,6 +90,7 @@ export class Sections {
     const isNear = ({ top, height }: Placed) => top < to && top + height > from;
     for (const [placed, cards] of this.shown) {
       if (isNear(placed) || cards.element.contains(document.activeElement)) continue;
+      this.scrolled.set(placed.section.key, cards.scrolled);
       cards.element.remove();
       this.shown.delete(placed);
     }
@@ -93,6 +102,7 @@ export class Sections {
       else {
         cards = this.make(placed);
         this.element.insertBefore(cards.element, next);
+        cards.scrolled = this.scrolled.get(placed.section.key) ?? 0;
       }
       const list = placed.top + this.sizes.heading;
       cards.show(from - list, to - list);
@@ -108,10 +118,12 @@ export class Sections {
   }
 }
 
-/** A selector of the card that has the focus. */
-function focus(): string | null {
-  const link = document.activeElement?.closest<HTMLAnchorElement>(".card");
-  const section = link?.closest<HTMLElement>("section")?.dataset.key;
-  if (!link || section === undefined) return null;
-  return `section[data-key="${CSS.escape(section)}"] .card[href="${CSS.escape(link.getAttribute("href") ?? "")}"]`;
+/** A selector of the card or the heading that has the focus. */
+export function focus(): string | null {
+  const focused = document.activeElement;
+  const key = focused?.closest<HTMLElement>("section")?.dataset.key;
+  if (!focused || key === undefined) return null;
+  const section = `section[data-key="${CSS.escape(key)}"]`;
+  if (focused.matches(".card")) return `${section} .card[href="${CSS.escape(focused.getAttribute("href") ?? "")}"]`;
+  return `${section} ${focused.matches("a") ? "h2 a" : "h2"}`;
 }

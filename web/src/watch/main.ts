@@ -9,7 +9,7 @@ import { places } from "../memory";
 import { length, nameLanguage, phrase } from "../phrases";
 import { fleetTitles, isFleet, wantedOfFleet } from "./fleet";
 import { LISTED_ANEW_MS, listWhole, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
-import { language } from "../words";
+import { isKnown, language } from "../words";
 import { Player } from "./player";
 
 /** The most other titles shown. */
@@ -63,10 +63,11 @@ function about(title: Title): HTMLElement {
   const facts = [];
   if (title.duration_seconds !== undefined) facts.push(fact(length(title.duration_seconds)));
   if (title.height) facts.push(fact(shownHeight(title.width ?? 0, title.height)));
-  const sounds = (title.languages ?? []).filter((tag) => tag !== "und").map(language);
+  const sounds = (title.languages ?? []).filter(isKnown).map(language);
   if (sounds.length > 0) facts.push(fact(sounds.join(", "), phrase("languages")));
-  const captions = (title.subtitle_languages ?? []).map(language);
-  if (captions.length > 0) facts.push(fact(phrase("captionsIn", { languages: captions.join(", ") })));
+  const captions = title.subtitle_languages ?? [];
+  const named = captions.filter(isKnown).map(language);
+  if (captions.length > 0) facts.push(fact(named.length > 0 ? phrase("captionsIn", { languages: named.join(", ") }) : phrase("captions")));
   const folder = shownFolder(title);
   return element(
     "section",
