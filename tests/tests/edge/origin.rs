@@ -1,7 +1,7 @@
 //! An origin that behaves as a test wants, and records its requests.
 
 use fullbore_tests::bytes;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -119,6 +119,7 @@ pub(crate) struct Seen {
 struct State {
     objects: HashMap<String, Object>,
     manner: Option<Manner>,
+    turns: VecDeque<Manner>,
     seen: Vec<Seen>,
     failed: usize,
     left: usize,
@@ -128,6 +129,9 @@ struct State {
 impl State {
     /// The behaviour for the last request.
     fn manner(&mut self) -> Manner {
+        if let Some(turn) = self.turns.pop_front() {
+            return turn;
+        }
         match self.manner.clone().unwrap_or(Manner::Good) {
             Manner::Flaky(one_in) if self.seen.len() % one_in == one_in / 2 => {
                 self.failed += 1;
@@ -193,6 +197,11 @@ impl Origin {
 
     pub(crate) fn behave(&self, manner: Manner) {
         self.state().manner = Some(manner);
+    }
+
+    /// Behaves like this towards its next requests, one after the other, and then as before.
+    pub(crate) fn behave_in_turn(&self, manners: impl IntoIterator<Item = Manner>) {
+        self.state().turns.extend(manners);
     }
 
     /// Waits this long before each answer.

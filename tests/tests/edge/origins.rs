@@ -144,7 +144,10 @@ fn a_kept_film_outlasts_an_origin_that_has_another_version() {
     let server = edge_of([&a, &b], cache.path());
     let film = a.put("/film", 1, 3 * MIB, BRIEF);
     assert!(get(&server, "/film").body == *film);
-    let others: [&dyn Fn(); 3] = [
+    let others: [&dyn Fn(); 5] = [
+        // It confirms the version, but not as one for all viewers.
+        &|| drop(b.put("/film", 1, 3 * MIB, "Cache-Control: private\r\n")),
+        &|| drop(b.put("/film", 1, 3 * MIB, "Set-Cookie: a=b\r\n")),
         &|| drop(b.put("/film", 2, 3 * MIB, BRIEF)),
         &|| drop(b.put("/film", 3, 3 * MIB, "Cache-Control: no-store\r\n")),
         &|| b.behave(Manner::Status(404, String::new())),
@@ -171,6 +174,30 @@ fn a_kept_film_outlasts_an_origin_that_has_another_version() {
     });
     server.wait_for_news();
     assert_eq!(server.sum("edge_fetched_bytes_total"), film.len() as u64, "nothing came twice");
+}
+
+#[test]
+fn a_film_outlasts_two_failures_of_its_origin_though_the_other_one_has_another_version() {
+    let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
+    let server = edge_of([&a, &b], cache.path());
+    let film = a.put("/film", 1, 2 * MIB, LASTING);
+    b.put("/film", 2, 2 * MIB, LASTING);
+    assert_eq!(part(&server, "/film", 0).body, film[..10]);
+    // So the other one is asked first at the next try.
+    a.behave_in_turn([Manner::Breaks(500_000), Manner::Gone]);
+    assert!(get(&server, "/film").body == *film);
+    assert_eq!(b.count("/film"), 1, "it was asked, and has not what is missing");
+    server.wait_for_news();
+    assert_eq!(server.sum("edge_failures_total"), 0);
+    // The preferred one was away when the film was new.
+    let film = b.put("/later", 3, 2 * MIB, LASTING);
+    a.behave_in_turn([Manner::Gone]);
+    assert_eq!(part(&server, "/later", 0).body, film[..10]);
+    a.put("/later", 4, 2 * MIB, LASTING);
+    b.behave_in_turn([Manner::Gone]);
+    assert!(get(&server, "/later").body == *film);
+    server.wait_for_news();
+    assert_eq!(server.sum("edge_failures_total"), 0);
 }
 
 #[test]

@@ -272,7 +272,7 @@ impl Helper {
                 return Ok(Some(with_slot(answer, slot)));
             }
             Ok((Verdict::NotModified(header, origin), _)) => {
-                match self.still(&known, header, origin) {
+                match self.still(&known, &header, origin) {
                     Ok(former) => {
                         self.retag(&known, former);
                         let answer = Answer::of(known);
@@ -365,52 +365,27 @@ impl Helper {
         }
     }
 
-    /// The origin confirms the version. Fields that its answer does not repeat stay as they were (RFC 9111 section 4.3.4). Returns the former tags if
-    /// they were others.
+    /// The origin confirms the version. Returns the former tags if they were others.
     fn still(
         &self,
         known: &Stored,
-        mut header: HeaderMap,
+        header: &HeaderMap,
         origin: usize,
     ) -> Result<Option<Tags>, Refused> {
+        let mut now = terms_of_304(known, header)?;
         let before = known.said().terms;
-        let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
-            if !header.contains_key(&name) {
-                if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
-                    header.insert(name, value);
-                }
-            }
+        known.note_origin(origin);
+        self.origins.localize(origin, &known.path, &mut now.fields);
+        let content_type = now.content_type.or(before.content_type);
+        let (modified, is_date_strong) = match now.modified {
+            Some(_) => (now.modified, now.is_date_strong),
+            None => (before.modified, before.is_date_strong),
         };
-        keep(&mut header, ETAG, Some(&before.etag));
-        // It decides how long an index is fresh.
-        keep(&mut header, CONTENT_TYPE, before.content_type.as_deref());
-        keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
-        keep(&mut header, EXPIRES, before.fields.first("expires"));
-        // These describe the body of the 304, which has none (RFC 9111 section 3.2).
-        for name in [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE] {
-            header.remove(name);
-        }
-        match terms(&known.path, &header) {
-            Ok(mut now) if now.etag == before.etag => {
-                known.note_origin(origin);
-                self.origins.localize(origin, &known.path, &mut now.fields);
-                let content_type = now.content_type.or(before.content_type);
-                let (modified, is_date_strong) = match now.modified {
-                    Some(_) => (now.modified, now.is_date_strong),
-                    None => (before.modified, before.is_date_strong),
-                };
-                let fields = updated(before.fields, &now.fields);
-                let tags = if now.tags.is_empty() { before.tags } else { now.tags };
-                let now = Terms { content_type, modified, is_date_strong, fields, tags, ..now };
-                // It may have to be saved, and a slow disk must not block requests for other objects.
-                Ok(block_in_place(|| known.renew(now)))
-            }
-            Ok(_) => {
-                let said = format!("{}: the origin said 304 for another version", known.path);
-                Err((Trouble::Wrong, said))
-            }
-            Err((why, said)) => Err((why, format!("{} cannot be kept: {said}", known.path))),
-        }
+        let fields = updated(before.fields, &now.fields);
+        let tags = if now.tags.is_empty() { before.tags } else { now.tags };
+        let now = Terms { content_type, modified, is_date_strong, fields, tags, ..now };
+        // It may have to be saved, and a slow disk must not block requests for other objects.
+        Ok(block_in_place(|| known.renew(now)))
     }
 
     /// Handles the beginning of an object from the origin: in most cases a version other than the known one.
@@ -452,6 +427,38 @@ impl Helper {
         self.known().add(Arc::clone(&object));
         let answer = Answer { body: Some((found, blocks)), ..Answer::of(object) };
         Ok(answer.by_origin(why, status))
+    }
+}
+
+/// What a 304 with this header says about an object. Fields that it does not repeat stay as they were (RFC 9111 section 4.3.4).
+///
+/// # Errors
+/// If the object may not be kept any more, or is another version.
+pub(super) fn terms_of_304(known: &Stored, header: &HeaderMap) -> Result<Terms, Refused> {
+    let (before, mut header) = (known.said().terms, header.clone());
+    let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
+        if !header.contains_key(&name) {
+            if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+                header.insert(name, value);
+            }
+        }
+    };
+    keep(&mut header, ETAG, Some(&before.etag));
+    // It decides how long an index is fresh.
+    keep(&mut header, CONTENT_TYPE, before.content_type.as_deref());
+    keep(&mut header, CACHE_CONTROL, before.cache_control.as_deref());
+    keep(&mut header, EXPIRES, before.fields.first("expires"));
+    // These describe the body of the 304, which has none (RFC 9111 section 3.2).
+    for name in [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE] {
+        header.remove(name);
+    }
+    match terms(&known.path, &header) {
+        Ok(now) if now.etag == before.etag => Ok(now),
+        Ok(_) => {
+            let said = format!("{}: the origin said 304 for another version", known.path);
+            Err((Trouble::Wrong, said))
+        }
+        Err((why, said)) => Err((why, format!("{} cannot be kept: {said}", known.path))),
     }
 }
 

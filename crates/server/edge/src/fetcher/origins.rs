@@ -5,12 +5,13 @@
 //!
 //! A film is one version ([`crate`]), and an origin that has another one is no use for it:
 //! - A block counts only if its origin has the version. If none has, the first one's reason counts.
-//! - Only an origin that the version came from, or one before that, can say that a film is over. From another one, that counts as a failure for
-//!   this film, until all origins before it are passed over: then [`Trouble::Changed`] is the result. Its callers keep a film that may still be
-//!   served, and otherwise ask again, without a version.
+//! - Only an origin that the version came from, or one before that, can say that a film is over; one before that not while one that has the version
+//!   may still send it. From another one, that counts as a failure for this film, until all origins before it are passed over: then
+//!   [`Trouble::Changed`] is the result. Its callers keep a film that may still be served, and otherwise ask again, without a version.
 //!
 //! Other responses are whole, and come from whichever origin answers.
 
+use super::answering::terms_of_304;
 use super::circuit::{Circuit, FAILURES_MAX};
 use super::passing::with_own_fields;
 use super::telling::Telling;
@@ -105,7 +106,9 @@ impl Origins {
                 return looked;
             };
             match looked {
-                Ok(Verdict::NotModified(..)) => return looked,
+                Ok(Verdict::NotModified(ref header, _)) if terms_of_304(known, header).is_ok() => {
+                    return looked;
+                }
                 Ok(Verdict::Found(found)) if found.is_of(known) => {
                     return Ok(Verdict::Found(found));
                 }
@@ -125,7 +128,10 @@ impl Origins {
     ) -> Result<Found, Refused> {
         let (path, version) = (&object.path, (&*object.etag, object.size));
         let mut failures = Failures::default();
-        for number in self.order(path, avoided) {
+        let order = self.order(path, avoided);
+        // Whether one of those asked can say that the film is over.
+        let has_own = order.iter().any(|number| !object.came_before(*number));
+        for number in order {
             let brought = self.all[number].bring(path, range.clone(), version, request).await;
             let (why, said) = match brought {
                 Ok(found) if found.is_of(object) => return Ok(found),
@@ -140,8 +146,12 @@ impl Origins {
             let why = match (why, object.came_before(number)) {
                 (Trouble::NotFound, false) => Trouble::Changed,
                 (Trouble::NotFound | Trouble::Uncacheable, true) => Trouble::Unreachable,
+                (Trouble::Changed, true) if has_own => Trouble::Unreachable,
                 (why, _) => why,
             };
+            if object.is_from(number) && why.tries() > 1 {
+                failures.forget_verdict();
+            }
             failures.add(Err((why, said)));
         }
         failures.result(path)
@@ -300,6 +310,11 @@ impl<T> Failures<T> {
         }
     }
 
+    /// An origin that has the version may send it at the next try, so that another one's word that it is over doesn't count yet.
+    fn forget_verdict(&mut self) {
+        self.0.take_if(|first| first.as_ref().is_err_and(|(why, _)| why.tries() == 1));
+    }
+
     fn result(self, path: &str) -> Result<T, Refused> {
         let none = || Err((Trouble::Unreachable, format!("{path}: there is no origin")));
         self.0.unwrap_or_else(none)
@@ -327,5 +342,22 @@ mod tests {
         assert_eq!(result(&[Err(TimedOut), Ok(500), Err(Unreachable)]), Ok(500));
         assert_eq!(result(&[Err(Unreachable), Err(TimedOut)]), Err(TimedOut));
         assert_eq!(result(&[]), Err(Unreachable));
+    }
+
+    #[test]
+    fn a_failure_of_the_origin_that_has_a_version_outweighs_the_word_that_it_is_over() {
+        use Trouble::{Changed, NotFound, TimedOut, Uncacheable, Unreachable, Wrong};
+        for verdict in [Changed, NotFound, Uncacheable] {
+            for failure in [Unreachable, TimedOut, Wrong] {
+                let mut failures = Failures::<()>::default();
+                for why in [verdict, failure, verdict] {
+                    if why == failure {
+                        failures.forget_verdict();
+                    }
+                    failures.add(Err((why, String::new())));
+                }
+                assert_eq!(failures.result("/a").unwrap_err().0, failure, "{verdict:?}");
+            }
+        }
     }
 }

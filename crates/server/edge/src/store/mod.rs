@@ -325,6 +325,11 @@ impl Stored {
         self.sent_by.first.load(Relaxed) < origin
     }
 
+    /// Whether this origin is known to have had it.
+    pub(crate) fn is_from(&self, origin: usize) -> bool {
+        [&self.sent_by.first, &self.sent_by.last].iter().any(|one| one.load(Relaxed) == origin)
+    }
+
     /// The number of the origin that has last sent some of it or confirmed it, unless that was before a restart.
     pub(crate) fn last_origin(&self) -> Option<usize> {
         Some(self.sent_by.last.load(Relaxed)).filter(|number| *number != usize::MAX)
