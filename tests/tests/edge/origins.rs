@@ -99,9 +99,9 @@ fn if_every_origin_fails_viewers_get_the_first_ones_error() {
     let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
     let server = edge_of([&a, &b], cache.path());
     put([&a, &b], "/film", 1, 1000, LASTING);
-    a.behave(Manner::Status(500, String::new()));
+    a.behave(Manner::Status(502, String::new()));
     b.behave(Manner::Status(503, String::new()));
-    assert_eq!(get(&server, "/film").status, 500);
+    assert_eq!(get(&server, "/film").status, 502);
     server.wait_for_news();
     assert_eq!(server.counter("edge_origin_down"), 1);
     a.behave(Manner::Gone);
@@ -271,6 +271,69 @@ fn an_origin_that_failed_is_passed_over_and_one_request_tries_it_again() {
     assert!(get(&server, "/last").body == film);
     assert_eq!(b.seen().len(), asked);
     assert_eq!(server.admin_page("/healthz"), (200, "ok\n".into()));
+}
+
+#[test]
+fn an_error_for_one_url_or_for_a_change_is_none_of_the_origins_health() {
+    let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
+    let config = format!("{PATIENT}methods = [\"POST\"]\n");
+    let server = launch_of(&[a.url(), b.url()], cache.path()).config(&config).start();
+    let page = b.put("/page", 1, 1000, "Cache-Control: no-store\r\n");
+    let passed_over = || {
+        server.wait_for_news();
+        server.counter("edge_origins_passed_over")
+    };
+    for status in [429, 500, 501, 505] {
+        a.behave(Manner::Status(status, String::new()));
+        for _ in 0..4 {
+            assert!(get(&server, "/page").body == *page);
+        }
+        assert_eq!(passed_over(), 0, "{status}");
+    }
+    assert!(server.counter("edge_origin_failures_total{origin=\"1\"}") >= 16);
+    a.behave(Manner::Status(503, String::new()));
+    for _ in 0..4 {
+        let mut viewer = Plain::connect(server.address);
+        viewer.ask_by("POST", "/page", "Content-Length: 0\r\n");
+        assert_eq!(viewer.answer().status, 503);
+    }
+    assert_eq!(passed_over(), 0);
+    for _ in 0..3 {
+        assert!(get(&server, "/page").body == *page);
+    }
+    assert_eq!(passed_over(), 1);
+}
+
+#[test]
+fn a_blocking_reload_that_fails_is_none_of_the_origins_health() {
+    let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
+    let server = launch_of(&[a.url(), b.url()], cache.path()).config(IMPATIENT).start();
+    a.behave(Manner::Withholds("/live"));
+    assert_eq!(get(&server, "/live.m3u8?_HLS_msn=1").status, 504);
+    assert_eq!(b.seen(), [], "its player has waited long enough");
+    a.behave(Manner::Status(503, "Retry-After: 1\r\n".into()));
+    let list = b.put("/live.m3u8?_HLS_msn=2", 1, 1000, "Cache-Control: no-store\r\n");
+    for _ in 0..4 {
+        assert!(get(&server, "/live.m3u8?_HLS_msn=2").body == *list);
+    }
+    server.wait_for_news();
+    assert_eq!(server.counter("edge_origins_passed_over"), 0);
+}
+
+#[test]
+fn a_path_that_no_origin_can_have_is_no_trial() {
+    let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
+    let server = edge_of([&a, &b], cache.path());
+    pass_over(&server, &a);
+    let before = a.seen().len();
+    until("two trials by other paths", || {
+        assert_eq!(get(&server, "/../none").status, 404);
+        server.wait_for_news();
+        assert_eq!(server.counter("edge_origins_passed_over"), 1);
+        get(&server, "/none");
+        a.seen().len() >= before + 2
+    });
+    assert!(b.seen().iter().all(|seen| seen.path == "/none"));
 }
 
 #[test]

@@ -37,6 +37,24 @@ pub(crate) fn answered_by(answer: &Response) -> usize {
     answer.extensions().get::<AnsweredBy>().map_or(0, |by| by.0)
 }
 
+/// What a request tells of its origin's health.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Nothing: it was not sent.
+    #[default]
+    Nothing,
+    /// It got no answer, or that the server behind the origin doesn't answer, or that the origin is overloaded.
+    Failure,
+    /// It got an answer. An error of a program is about its URL, and 429 about who asks.
+    Answer,
+}
+
+impl Heard {
+    fn of(status: StatusCode) -> Self {
+        if matches!(status.as_u16(), 502..=504) { Self::Failure } else { Self::Answer }
+    }
+}
+
 /// A request that has no answer.
 pub(crate) struct Unanswered {
     pub(crate) refused: Refused,
@@ -140,9 +158,10 @@ impl Origin {
         known: Option<&str>,
         request: &ForwardedRequest,
         is_last: bool,
+        heard: &mut Heard,
     ) -> Result<Verdict, Refused> {
         let condition = known.map(|etag| (IF_NONE_MATCH, etag));
-        let answer = self.send(path, Some(&range), condition, request).await?;
+        let answer = self.send(path, Some(&range), condition, request, heard).await?;
         match answer.status() {
             StatusCode::NOT_MODIFIED if known.is_some() => {
                 Ok(Verdict::NotModified(answer.headers().clone(), self.number))
@@ -154,14 +173,14 @@ impl Origin {
                     _ if range.start > 0 => Some(0..range.end - range.start),
                     _ => None,
                 };
-                let again = self.send(path, range.as_ref(), None, request).await?;
+                let again = self.send(path, range.as_ref(), None, request, heard).await?;
                 self.judge(path, again, range.unwrap_or(0..u64::MAX), is_last)
             }
             StatusCode::PARTIAL_CONTENT
                 if part(answer.headers()).is_some_and(|(_, _, size)| size.is_none()) =>
             {
                 // Blocks need a length. Without a range, the origin says it, or sends all that there is.
-                let whole = self.send(path, None, None, request).await?;
+                let whole = self.send(path, None, None, request, heard).await?;
                 self.judge(path, whole, 0..u64::MAX, is_last)
             }
             _ => self.judge(path, answer, range, is_last),
@@ -250,10 +269,11 @@ impl Origin {
         path: &str,
         request: &ForwardedRequest,
         conditions: &Fields,
+        heard: &mut Heard,
     ) -> Result<Response, Unanswered> {
         if self.signer.is_some() {
             let condition = conditions.first("if-none-match").map(|tag| (IF_NONE_MATCH, tag));
-            let answer = self.send(path, None, condition, &ForwardedRequest::get()).await;
+            let answer = self.send(path, None, condition, &ForwardedRequest::get(), heard).await;
             let answer =
                 answer.and_then(|answer| accepted(path, answer.status(), false).map(|()| answer));
             return answer.map_err(|refused| Unanswered { refused, was_sent: true });
@@ -271,8 +291,12 @@ impl Origin {
             // Some servers refuse a request that could have a body and says nothing of it (RFC 9110 section 8.6).
             sent = sent.header(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
+        *heard = Heard::Failure;
         match sent.send().await {
-            Ok(answer) => Ok(self.answered(answer)),
+            Ok(answer) => {
+                *heard = Heard::of(answer.status());
+                Ok(self.answered(answer))
+            }
             Err(error) => {
                 let was_sent = !error.is_connect();
                 Err(Unanswered { refused: broken(path, error), was_sent })
@@ -285,11 +309,18 @@ impl Origin {
         answer
     }
 
-    /// Asks for one byte at `path`, to see whether the origin answers again. Refusals are answers.
-    pub(crate) async fn ask_briefly(&self, path: &str, request: &ForwardedRequest) -> bool {
-        match self.send(path, Some(&(0..1)), None, request).await {
-            Ok(answer) => !is_failing(answer.status()),
-            Err((why, _)) => !why.is_failure(),
+    /// Asks for one byte at `path`, to see whether the origin answers again.
+    pub(crate) async fn ask_briefly(&self, path: &str, request: &ForwardedRequest) -> Heard {
+        let mut heard = Heard::default();
+        let _ = self.send(path, Some(&(0..1)), None, request, &mut heard).await;
+        heard
+    }
+
+    /// The URL of `path`, if the origin can have that path.
+    pub(crate) fn url_of(&self, path: &str) -> Option<Url> {
+        match &self.signer {
+            Some(signer) => key_of(path).and_then(|key| signer.get(&key)),
+            None => self.address.of(path),
         }
     }
 
@@ -300,8 +331,10 @@ impl Origin {
         range: Range<u64>,
         (etag, size): (&str, u64),
         request: &ForwardedRequest,
+        heard: &mut Heard,
     ) -> Result<Found, Refused> {
-        let answer = self.send(path, Some(&range), Some((IF_MATCH, etag)), request).await?;
+        let condition = Some((IF_MATCH, etag));
+        let answer = self.send(path, Some(&range), condition, request, heard).await?;
         let changed = |what: &str| (Trouble::Changed, format!("{path}: {what}"));
         match answer.status() {
             // The request that found it was allowed, so it is not for all viewers.
@@ -355,12 +388,9 @@ impl Origin {
         range: Option<&Range<u64>>,
         condition: Option<(HeaderName, &str)>,
         request: &ForwardedRequest,
+        heard: &mut Heard,
     ) -> Result<Response, Refused> {
-        let url = match &self.signer {
-            Some(signer) => key_of(path).and_then(|key| signer.get(&key)),
-            None => self.address.of(path),
-        };
-        let url = url.ok_or_else(|| unnameable(path))?;
+        let url = self.url_of(path).ok_or_else(|| unnameable(path))?;
         // A signature covers the fields of a request, and a bucket needs none of a viewer's.
         let fields = match self.signer.is_some() {
             true => travelling(&ForwardedRequest::get(), &Fields::default()),
@@ -373,7 +403,10 @@ impl Origin {
         if let Some((name, etag)) = condition.clone() {
             sent = sent.header(name, etag);
         }
-        let mut answer = self.answered(sent.send().await.map_err(|error| broken(path, error))?);
+        *heard = Heard::Failure;
+        let answer = sent.send().await.map_err(|error| broken(path, error))?;
+        *heard = Heard::of(answer.status());
+        let mut answer = self.answered(answer);
         if let Some(signer) = &self.signer {
             // A bucket varies only headers for browsers. An object's bytes never vary.
             answer.headers_mut().remove(VARY);

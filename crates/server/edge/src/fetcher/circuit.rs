@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Failures in a row after which an origin is passed over. Each request has three tries, so one request to an origin that is down is enough.
+/// Failures in a row after which an origin is passed over. A request counts once if another origin answers it: then it has no second try.
 pub(super) const FAILURES_MAX: u32 = 3;
 
 /// For how long it is passed over at first: restarting a web server takes about that.

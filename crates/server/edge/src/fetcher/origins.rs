@@ -13,11 +13,12 @@
 
 use super::answering::terms_of_304;
 use super::circuit::{Circuit, FAILURES_MAX};
+use super::leaving::Viewer;
 use super::passing::with_own_fields;
 use super::telling::Telling;
 use crate::contract::{EdgeTold, ForwardedRequest, OriginAsked, Trouble};
 use crate::http_cache::{Fields, is_blocking_reload};
-use crate::origin::{Found, Origin, Refused, Unanswered, Verdict, is_failing};
+use crate::origin::{Found, Heard, Origin, Refused, Unanswered, Verdict, is_failing};
 use crate::origin_address::OriginAddress;
 use crate::store::Stored;
 use reqwest::Response;
@@ -89,17 +90,23 @@ impl Origins {
         is_last: bool,
     ) -> Result<Verdict, Refused> {
         let mut failures = Failures::default();
-        for number in self.order(path, None) {
-            let etag = known.map(|known| known.etag.as_str());
-            let looked = self.all[number].look(path, range.clone(), etag, request, is_last).await;
+        let etag = known.map(|known| known.etag.as_str());
+        self.begin_trials(path);
+        for number in self.order(None) {
+            let (origin, mut heard) = (&self.all[number], Heard::default());
+            let looked = origin.look(path, range.clone(), etag, request, is_last, &mut heard).await;
             let has_failed = match &looked {
                 Ok(Verdict::Other(_, why)) => *why == Trouble::Unreachable,
                 Ok(_) => false,
                 Err((why, _)) => why.is_failure(),
             };
-            self.note(number, !has_failed);
+            self.note_heard(number, (heard, has_failed), !is_blocking_reload(path));
             if has_failed {
+                let is_held = is_held(path, &looked);
                 failures.add(looked);
+                if is_held {
+                    break;
+                }
                 continue;
             }
             let Some(known) = known.filter(|known| known.came_before(number)) else {
@@ -128,11 +135,13 @@ impl Origins {
     ) -> Result<Found, Refused> {
         let (path, version) = (&object.path, (&*object.etag, object.size));
         let mut failures = Failures::default();
-        let order = self.order(path, avoided);
+        self.begin_trials(path);
+        let order = self.order(avoided);
         // Whether one of those asked can say that the film is over.
         let has_own = order.iter().any(|number| !object.came_before(*number));
         for number in order {
-            let brought = self.all[number].bring(path, range.clone(), version, request).await;
+            let (origin, mut heard) = (&self.all[number], Heard::default());
+            let brought = origin.bring(path, range.clone(), version, request, &mut heard).await;
             let (why, said) = match brought {
                 Ok(found) if found.is_of(object) => return Ok(found),
                 Ok(_) => {
@@ -142,7 +151,7 @@ impl Origins {
                 }
                 Err(refused) => refused,
             };
-            self.note(number, !why.is_failure());
+            self.note_heard(number, (heard, why.is_failure()), true);
             let why = match (why, object.came_before(number)) {
                 (Trouble::NotFound, false) => Trouble::Changed,
                 (Trouble::NotFound | Trouble::Uncacheable, true) => Trouble::Unreachable,
@@ -165,30 +174,42 @@ impl Origins {
         conditions: &Fields,
     ) -> Result<Response, Refused> {
         let mut failures = Failures::default();
-        for number in self.order(path, None) {
-            let answer = self.all[number].forward(path, request, conditions).await;
+        self.begin_trials(path);
+        for number in self.order(None) {
+            let (origin, mut heard) = (&self.all[number], Heard::default());
+            let answer = origin.forward(path, request, conditions, &mut heard).await;
             let answer = answer.map_err(|unanswered| unanswered.refused);
-            let has_failed = self.note_answer(number, &answer);
-            match has_failed {
-                true => failures.add(answer),
-                false => return answer,
+            let has_failed = has_failed(&answer);
+            self.note_heard(number, (heard, has_failed), !is_blocking_reload(path));
+            if !has_failed {
+                return answer;
+            }
+            let is_held = is_held(path, &answer);
+            failures.add(answer);
+            if is_held {
+                break;
             }
         }
         failures.result(path)
     }
 
-    /// Sends a request on that may change something: to the next origin only if no connection to the one before it could be made.
+    /// Sends a request on that may change something: to the next origin only if no connection to the one before it could be made, and not after its
+    /// `viewer` has left.
     pub(super) async fn send_once(
-        self: &Arc<Self>,
+        &self,
         path: &str,
         request: &ForwardedRequest,
+        viewer: &Viewer,
     ) -> Result<Response, Refused> {
         let mut failures = Failures::default();
-        for number in self.order(path, None) {
-            let answer = self.all[number].forward(path, request, &Fields::default()).await;
+        let order = self.order(None).into_iter();
+        for number in order.take_while(|_| !viewer.has_left()) {
+            let (origin, mut heard) = (&self.all[number], Heard::default());
+            let answer = origin.forward(path, request, &Fields::default(), &mut heard).await;
             let is_over = !matches!(answer, Err(Unanswered { was_sent: false, .. }));
             let answer = answer.map_err(|unanswered| unanswered.refused);
-            self.note_answer(number, &answer);
+            // How long it takes, and how it ends, depends on what it is to change.
+            self.note_heard(number, (heard, has_failed(&answer)), !is_over);
             match is_over {
                 true => return answer,
                 false => failures.add(answer),
@@ -197,42 +218,53 @@ impl Origins {
         failures.result(path)
     }
 
-    /// The origins to ask about `path` in one try. Also has those tried again whose time has come.
-    fn order(self: &Arc<Self>, path: &str, avoided: Option<usize>) -> Vec<usize> {
-        let now = Instant::now();
-        let mut circuits = self.circuits();
+    /// The origins to ask in one try.
+    fn order(&self, avoided: Option<usize>) -> Vec<usize> {
+        let circuits = self.circuits();
         let numbers = 0..circuits.len();
         let mut order: Vec<usize> =
             numbers.clone().filter(|number| !circuits[*number].is_open()).collect();
         if order.is_empty() {
             return numbers.collect();
         }
-        // An origin would hold a blocking reload for seconds.
-        if !is_blocking_reload(path) {
-            for number in numbers.filter(|number| circuits[*number].begin_trial(now)) {
+        order.sort_by_key(|number| Some(*number) == avoided);
+        order
+    }
+
+    /// Has those asked for `path` again whose time has come.
+    fn begin_trials(self: &Arc<Self>, path: &str) {
+        let (now, mut circuits) = (Instant::now(), self.circuits());
+        // An origin would hold a blocking reload for seconds. If all are passed over, all are asked.
+        if is_blocking_reload(path) || circuits.iter().all(Circuit::is_open) {
+            return;
+        }
+        for (number, circuit) in circuits.iter_mut().enumerate().filter(|(_, one)| one.is_open()) {
+            // Without a request, a trial would show nothing.
+            if self.all[number].url_of(path).is_some() && circuit.begin_trial(now) {
                 // By a request of its own, so that no viewer waits for an origin that is still silent.
                 tokio::spawn(Arc::clone(self).try_again(number, path.to_owned()));
             }
         }
-        order.sort_by_key(|number| Some(*number) == avoided);
-        order
     }
 
     async fn try_again(self: Arc<Self>, number: usize, path: String) {
         let request = with_own_fields(&ForwardedRequest::get());
         let asked = self.all[number].ask_briefly(&path, &request);
-        let has_answered = timeout(3 * self.silent_max, asked).await.unwrap_or(false);
+        let heard = timeout(3 * self.silent_max, asked).await;
+        let has_answered = heard.is_ok_and(|heard| heard == Heard::Answer);
         self.change(number, has_answered, |circuit, now| circuit.end_trial(has_answered, now));
     }
 
-    /// Whether the answer to a request is a failure of its origin, which is noted.
-    fn note_answer(&self, number: usize, answer: &Result<Response, Refused>) -> bool {
-        let has_failed = match answer {
-            Ok(answer) => is_failing(answer.status()),
-            Err((why, _)) => why.is_failure(),
-        };
-        self.note(number, !has_failed);
-        has_failed
+    /// Notes how a request has ended, if it was sent. A failure is one of the origin's health only if it `counts`.
+    fn note_heard(&self, number: usize, (heard, has_failed): (Heard, bool), counts: bool) {
+        let has_answered = heard == Heard::Answer;
+        if heard != Heard::Nothing {
+            self.change(number, !has_failed, |circuit, now| {
+                if has_answered || counts {
+                    circuit.note(has_answered, now);
+                }
+            });
+        }
     }
 
     /// A request to an origin has ended.
@@ -278,6 +310,19 @@ impl Found {
     fn is_of(&self, known: &Stored) -> bool {
         self.terms.etag == known.etag && self.size == known.size
     }
+}
+
+/// Whether the answer to a request is a failure, so that the next origin may have a better one.
+fn has_failed(answer: &Result<Response, Refused>) -> bool {
+    match answer {
+        Ok(answer) => is_failing(answer.status()),
+        Err((why, _)) => why.is_failure(),
+    }
+}
+
+/// Whether an origin has held a blocking reload for too long. The next one would hold it as well, and its player has waited long enough.
+fn is_held<T>(path: &str, answer: &Result<T, Refused>) -> bool {
+    is_blocking_reload(path) && matches!(answer, Err((Trouble::TimedOut, _)))
 }
 
 fn other_version(path: &str) -> String {

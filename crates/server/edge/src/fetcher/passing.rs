@@ -468,7 +468,7 @@ impl Helper {
             return Err((Trouble::Unreachable, said));
         }
         let mut asked = self.responses().epoch(path);
-        let answer = self.origins.send_once(path, &with_own_fields(request)).await?;
+        let answer = self.origins.send_once(path, &with_own_fields(request), viewer).await?;
         if is_invalidating(&request.method, answer.status().as_u16()) {
             let fields = fields_of(answer.headers());
             let named =
