@@ -96,12 +96,8 @@ impl Helper {
 
     /// Reports that there will be another try, and waits for its time.
     async fn try_later(&self, why: Trouble, tries: u32) {
-        if why == Trouble::Unreachable && self.confined.is_outdated() {
-            eprintln!(
-                "fullbore: the edge's helper can no longer read a name-resolution file (such as /etc/resolv.conf) because it was replaced; restarting the helper"
-            );
-            // Its keeper starts another helper, which can read it. Until then nothing could be fetched anyway.
-            std::process::exit(1);
+        if why == Trouble::Unreachable {
+            self.origins.restart_if_outdated();
         }
         self.tell(EdgeTold::TriedAgain { why });
         sleep(PAUSE * tries).await;

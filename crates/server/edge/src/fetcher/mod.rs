@@ -33,7 +33,7 @@ use growing::GrowingResponses;
 use handed::Handed;
 use helper_process::keeper::ignore_signals;
 use helper_process::packets;
-use helper_process::sandbox::{self, Confined, HelperNeeds};
+use helper_process::sandbox::{self, HelperNeeds};
 use leaving::Viewers;
 use origins::Origins;
 use passed_space::PassedSpace;
@@ -96,7 +96,6 @@ struct Helper {
     purges_begun: Mutex<HashSet<u64>>,
     reasons: RecentReasons,
     silent_max: Duration,
-    confined: Confined,
 }
 
 #[derive(Default)]
@@ -128,7 +127,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
         let said = shortened(&error.to_string());
         let _ = packets::send(&socket, &EdgeTold::CannotBegin { said }, None);
     })?;
-    if let Some(lacks) = &helper.confined.lacks {
+    if let Some(lacks) = helper.origins.lacks() {
         eprintln!("fullbore: the edge's helper: {lacks}");
     }
     let helper = Arc::new(helper);
@@ -181,12 +180,14 @@ impl Helper {
         let resolves = origins.iter().any(OriginAddress::is_named);
         let (told, telling) = channel();
         let origins = Origins::new(origins, silent_max, Sender::clone(&told));
-        let origins = Arc::new(origins.map_err(io::Error::other)?);
+        let mut origins = origins.map_err(io::Error::other)?;
         let (store, objects) = Store::open(&cache)?;
         // Everything that is needed only once is open, and there is no other thread yet.
         let folders = [store.folder()];
         let needed = HelperNeeds { folders: &folders, ports: &ports, resolves, listens: None };
-        let confined = if is_confined { sandbox::confine(&needed) } else { Confined::not() };
+        if is_confined {
+            origins.confine(sandbox::confine(&needed));
+        }
         let mut space = CacheSpace::new(bytes_max);
         let mut known = Known::default();
         for object in objects {
@@ -202,7 +203,7 @@ impl Helper {
         let slots = Slots::new();
         let passing = Semaphore::new(passing::AT_ONCE_MAX);
         let helper = Self {
-            origins,
+            origins: Arc::new(origins),
             store,
             told,
             known,
@@ -223,7 +224,6 @@ impl Helper {
             purges_begun: Mutex::default(),
             reasons: RecentReasons::default(),
             silent_max,
-            confined,
         };
         Ok((helper, telling))
     }

@@ -21,6 +21,7 @@ use crate::http_cache::{Fields, is_blocking_reload};
 use crate::origin::{Found, Heard, Origin, Refused, Unanswered, Verdict, is_failing};
 use crate::origin_address::OriginAddress;
 use crate::store::Stored;
+use helper_process::sandbox::Confined;
 use reqwest::Response;
 use std::ops::Range;
 use std::sync::mpsc::Sender;
@@ -37,6 +38,7 @@ pub(super) struct Origins {
     circuits: Mutex<Vec<Circuit>>,
     told: Sender<Telling>,
     silent_max: Duration,
+    confined: Confined,
 }
 
 impl Origins {
@@ -56,7 +58,28 @@ impl Origins {
             return Err("an edge needs an origin".into());
         }
         let circuits = Mutex::new(all.iter().map(|_| Circuit::default()).collect());
-        Ok(Self { all, circuits, told, silent_max })
+        Ok(Self { all, circuits, told, silent_max, confined: Confined::not() })
+    }
+
+    /// This process has been confined. Requests for which it has to resolve a name are sent only afterwards.
+    pub(super) fn confine(&mut self, confined: Confined) {
+        self.confined = confined;
+    }
+
+    /// The restrictions that could not be applied.
+    pub(super) fn lacks(&self) -> Option<&str> {
+        self.confined.lacks.as_deref()
+    }
+
+    /// An origin can't be reached. Ends this process if the reason may be that it can no longer resolve names.
+    pub(super) fn restart_if_outdated(&self) {
+        if self.confined.is_outdated() {
+            eprintln!(
+                "fullbore: the edge's helper can no longer read a name-resolution file (such as /etc/resolv.conf) because it was replaced; restarting the helper"
+            );
+            // Its keeper starts another helper, which can read it.
+            std::process::exit(1);
+        }
     }
 
     /// All of them.
@@ -252,6 +275,10 @@ impl Origins {
         let asked = self.all[number].ask_briefly(&path, &request);
         let heard = timeout(3 * self.silent_max, asked).await;
         let has_answered = heard.is_ok_and(|heard| heard == Heard::Answer);
+        if !has_answered {
+            // While the other origins answer, nothing else would notice.
+            self.restart_if_outdated();
+        }
         self.change(number, has_answered, |circuit, now| circuit.end_trial(has_answered, now));
     }
 
