@@ -337,6 +337,25 @@ fn a_path_that_no_origin_can_have_is_no_trial() {
 }
 
 #[test]
+fn what_another_origin_refuses_while_the_first_one_fails_is_not_kept_and_ends_nothing() {
+    let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
+    let server = edge_of([&a, &b], cache.path());
+    let page = a.put("/page", 1, 1000, "Cache-Control: max-age=0\r\n");
+    a.change("/page", |page| page.etag = "W/\"v1\"".into());
+    let late = a.put("/late", 2, 1000, LASTING);
+    b.behave(Manner::Status(404, LASTING.into()));
+    assert!(get(&server, "/page").body == *page);
+    a.behave_in_turn([Manner::Gone]);
+    assert_eq!(get(&server, "/page").status, 404);
+    assert!(get(&server, "/page").body == *page);
+    let last = a.seen().pop().unwrap();
+    assert!(last.head.to_lowercase().contains("if-none-match: w/\"v1\""), "{}", last.head);
+    a.behave_in_turn([Manner::Gone]);
+    assert_eq!(get(&server, "/late").status, 404);
+    until("the first origin's answer", || get(&server, "/late").body == *late);
+}
+
+#[test]
 fn a_request_that_may_change_something_goes_on_only_if_it_was_not_sent() {
     let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
     put([&a, &b], "/list", 1, 1000, "Cache-Control: no-store\r\n");

@@ -201,7 +201,13 @@ impl Origins {
         for number in self.order(None) {
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let answer = origin.forward(path, request, conditions, &mut heard).await;
-            let answer = answer.map_err(|unanswered| unanswered.refused);
+            let answer = answer.map_err(|unanswered| match unanswered.refused {
+                // A bucket has no words for viewers, and its word doesn't end what is stored if one before it may have it.
+                (Trouble::NotFound, said) if number > 0 && conditions.has("if-none-match") => {
+                    (Trouble::Unreachable, said)
+                }
+                refused => refused,
+            });
             let has_failed = has_failed(&answer);
             self.note_heard(number, (heard, has_failed), !is_blocking_reload(path));
             if !has_failed {

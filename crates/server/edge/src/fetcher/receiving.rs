@@ -4,7 +4,7 @@ use super::arriving::{ArrivingResponse, PathTaken};
 use super::growing::{self, Growing, Share};
 use super::leaving::{Viewer, left, unless_left};
 use super::origin_answer::{
-    check_size, head_of, is_about_request, is_object, length_of, replaces, stored,
+    check_size, head_of, is_about_request, is_doubtful, is_object, length_of, replaces, stored,
 };
 use super::passed_space::Reservation;
 use super::passing::Now;
@@ -254,7 +254,7 @@ impl Helper {
             self.note_not_kept(path, (request, status), may_keep.err());
         }
         if let Some(known) = known.as_ref().filter(|_| !is_stored && replaces(request, status)) {
-            self.withdraw(known, status);
+            self.withdraw(known, (origin, status));
         }
         self.origins.localize(origin, path, &mut fields);
         let stored = arriving.map(|arriving| ToStore {
@@ -381,8 +381,9 @@ impl Helper {
     }
 
     /// The origin gives something that can't be stored in place of what is stored.
-    fn withdraw(&self, stored: &StoredResponse, status: u16) {
+    fn withdraw(&self, stored: &StoredResponse, (origin, status): (usize, u16)) {
         match is_about_request(status) {
+            _ if is_doubtful(origin, status) => {}
             true => self.outdate(&stored.path),
             false => self.forget_response(stored.number),
         }
@@ -435,6 +436,9 @@ impl Helper {
             is_result && is_plain && is_explicit && is_own.as_deref() == Some(path)
         };
         match request.method == "GET" || is_posted() {
+            _ if is_doubtful(origin, status) => {
+                Err("the origin that refused it was asked only because one before it failed")
+            }
             true if fits => may_store(&request.fields, status, fields),
             true => Err("it is longer than half of the cache"),
             false => Err("responses to this method are not kept"),
