@@ -117,11 +117,13 @@ impl EdgeConfig {
     }
 
     fn check_origins(&self) -> Result<(), ConfigError> {
-        for (number, origin) in self.origin.iter().enumerate() {
+        let mut addresses = Vec::new();
+        for origin in &self.origin {
             let address = OriginAddress::parse(origin).map_err(ConfigError::Origin)?;
-            if self.origin[..number].contains(origin) {
+            if addresses.contains(&address) {
                 return Err(ConfigError::OriginTwice(address.to_string()));
             }
+            addresses.push(address);
         }
         if self.origin.len() > ORIGINS_MAX {
             return Err(ConfigError::Origins(self.origin.len(), ORIGINS_MAX));
@@ -211,6 +213,7 @@ mod tests {
             ("7", "an address, or a list of addresses"),
             ("[\"http://a\", \"b\"]", "is not the address of an origin"),
             ("[\"http://a\", \"http://a\"]", "twice"),
+            ("[\"http://a:80/x\", \"http://A/x/\"]", "twice"),
             ("[\"http://a\", \"s3://b\"]", "buckets"),
             (&format!("[{nine}]"), "at most 8"),
         ] {
