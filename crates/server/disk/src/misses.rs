@@ -25,30 +25,21 @@ const LOOK_AHEAD_BYTES: u64 = 1 << 20;
 const APART_BYTES_MAX: u64 = 8 << 20;
 
 /// The misses of one response so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Misses {
     /// The part whose misses are recorded.
     range: Range<u64>,
-    mode: ReadMode,
+    /// How the last of them is read.
+    mode: Option<ReadMode>,
     /// In this range, what is in the page cache is far from a hole.
     far: Range<u64>,
-}
-
-impl Default for Misses {
-    fn default() -> Self {
-        Self { range: 0..0, mode: ReadMode::Buffered, far: 0..0 }
-    }
 }
 
 impl Misses {
     /// Records the part of `range` that was not recorded before, and returns how to read it. If nothing is new, returns the way chosen last. What
     /// lies between `range` and the parts recorded before is recorded as well: the response will read it, or is reading it.
     pub fn record(&mut self, reader: &Reader, file: &File, range: &Range<u64>) -> ReadMode {
-        let is_near = range.start <= self.range.end.saturating_add(APART_BYTES_MAX)
-            && self.range.start <= range.end.saturating_add(APART_BYTES_MAX);
-        if !is_near || self.range.is_empty() {
-            self.range = range.start..range.start;
-        }
+        self.begin_unless_near(range);
         let skipped = [range.end..self.range.start, self.range.end..range.start];
         for skipped in skipped.iter().filter(|skipped| !skipped.is_empty()) {
             reader.record_miss(file, skipped);
@@ -58,21 +49,31 @@ impl Misses {
             self.range.end.max(range.start)..range.end,
         ];
         for new in new.iter().filter(|new| !new.is_empty()) {
-            self.mode = reader.record_miss(file, new);
+            self.mode = Some(reader.record_miss(file, new));
         }
-        self.range = self.range.start.min(range.start)..self.range.end.max(range.end);
-        self.mode
+        self.extend(range);
+        // If nothing was missed so far, this was in the page cache, or lies between parts that are.
+        *self.mode.get_or_insert_with(|| reader.record_miss(file, range))
     }
 
-    /// Skips `range`, which is no miss, so that what follows it is recorded as a continuation.
+    /// Skips `range`, which is no miss, so that what follows it is recorded as a continuation. Nor is what lies between it and the parts recorded
+    /// before, which may be in memory as well.
     pub(crate) fn pass(&mut self, range: &Range<u64>) {
-        if self.goes_on(range) {
-            self.range.end = self.range.end.max(range.end);
+        self.begin_unless_near(range);
+        self.extend(range);
+    }
+
+    /// Begins a new part at a `range` that is far from the one before.
+    fn begin_unless_near(&mut self, range: &Range<u64>) {
+        let is_near = range.start <= self.range.end.saturating_add(APART_BYTES_MAX)
+            && self.range.start <= range.end.saturating_add(APART_BYTES_MAX);
+        if !is_near || self.range.is_empty() {
+            self.range = range.start..range.start;
         }
     }
 
-    fn goes_on(&self, range: &Range<u64>) -> bool {
-        self.range.start <= range.start && range.start <= self.range.end
+    fn extend(&mut self, range: &Range<u64>) {
+        self.range = self.range.start.min(range.start)..self.range.end.max(range.end);
     }
 
     /// Returns true if `range`, which is in the page cache, can be read from there without making the kernel read ahead.

@@ -480,9 +480,11 @@ impl Reader {
 
     /// Returns true if `range`, which is in the page cache, is sent from there to the response with these `misses`.
     pub fn sends_resident(&self, file: &File, range: &Range<u64>, misses: &mut Misses) -> bool {
-        self.policy != Policy::Auto
-            || misses.is_far_from_a_hole(file, range)
-            || misses.record(self, file, range) == ReadMode::Buffered
+        if self.policy != Policy::Auto || misses.is_far_from_a_hole(file, range) {
+            misses.pass(range);
+            return true;
+        }
+        misses.record(self, file, range) == ReadMode::Buffered
     }
 
     fn is_being_filled(&self, file: &File, range: &Range<u64>) -> bool {

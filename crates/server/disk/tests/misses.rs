@@ -187,3 +187,39 @@ fn a_miss_counts_once_in_whatever_order_a_response_reads() {
         assert_eq!(second.record(&reader, &file, &(63 * MIB..64 * MIB)), ReadMode::Buffered);
     });
 }
+
+/// On the kernel's TCP, windows in the page cache are sent from there, and the ones after them are read.
+#[test]
+fn what_is_sent_from_the_page_cache_is_no_miss() {
+    let Some(film) = Film::new(FILM_BYTES as usize) else { return };
+    on_a_reactor(async move {
+        let file = film.open();
+        let window = |number: u64| number * WINDOW..(number + 1) * WINDOW;
+        // In order, and with one that another read has gone ahead of.
+        for sent in [&[1, 2][..], &[2], &[2, 1]] {
+            let reader = reader();
+            let mut first = Misses::default();
+            first.record(&reader, &file, &window(0));
+            for number in sent {
+                assert!(reader.sends_resident(&file, &window(*number), &mut first));
+            }
+            assert_eq!(first.record(&reader, &file, &window(3)), ReadMode::Direct);
+            let mut second = Misses::default();
+            for (number, mode) in [
+                (0, ReadMode::Buffered),
+                (1, ReadMode::Direct),
+                (2, ReadMode::Direct),
+                (3, ReadMode::Buffered),
+            ] {
+                let is = second.record(&reader, &file, &window(number));
+                assert_eq!(is, mode, "{number} after {sent:?}");
+            }
+        }
+        // What is missing between two such windows is read as anything else that one viewer reads.
+        let (reader, mut only) = (reader(), Misses::default());
+        for number in [0, 2] {
+            assert!(reader.sends_resident(&file, &window(number), &mut only));
+        }
+        assert_eq!(only.record(&reader, &file, &window(1)), ReadMode::Direct);
+    });
+}
