@@ -59,9 +59,11 @@ const CREDENTIALS: [&str; 9] = [
     "x-plex-token",
 ];
 
-/// Whether a field of a request proves to the origin who the viewer is.
+/// Whether a field of a request proves to the origin who the viewer is. An underscore counts as a hyphen: applications behind CGI or WSGI can't tell
+/// one from the other, and take either.
 pub fn is_credential(name: &str) -> bool {
-    CREDENTIALS.iter().any(|one| name.eq_ignore_ascii_case(one))
+    let read_as = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    CREDENTIALS.iter().any(|one| name.bytes().map(read_as).eq(one.bytes()))
 }
 
 /// Status codes that this cache understands, for `must-understand` (RFC 9111 section 5.2.2.3).

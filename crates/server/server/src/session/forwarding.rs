@@ -209,7 +209,7 @@ mod tests {
     fn a_viewer_is_known_by_what_travels_and_to_a_bucket_by_nothing() {
         let known_by = |has_bucket, sends_cookies| {
             let identity = Identity::that_travels(has_bucket, sends_cookies);
-            ["Authorization", "X-Emby-Token", "cookie", "X-Cookie"].map(|name| identity.has(name))
+            ["Authorization", "X_Emby-Token", "cookie", "X-Cookie"].map(|name| identity.has(name))
         };
         assert_eq!(known_by(false, false), [true, true, false, false]);
         assert_eq!(known_by(false, true), [true, true, true, false]);
