@@ -28,6 +28,19 @@ pub fn decode_into(text: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
+/// `text`, decoded once, where a `%` without two hexadecimal digits stays as it is.
+pub fn decode_leniently(text: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, tail @ ..] = rest {
+        let pair = Some(tail).filter(|_| *first == b'%').and_then(decode_pair);
+        let (byte, tail) = pair.unwrap_or((*first, tail));
+        decoded.push(byte);
+        rest = tail;
+    }
+    decoded
+}
+
 fn decode_pair(tail: &[u8]) -> Option<(u8, &[u8])> {
     let [high, low, tail @ ..] = tail else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -65,6 +78,7 @@ mod tests {
         for broken in ["%", "a%2", "%zz", "%+1", "%-1", "%2%30", "%%20", "% 1", "%\u{e9}"] {
             assert_eq!(decode(broken.as_bytes()), None, "{broken}");
         }
+        assert_eq!(decode_leniently(b"%61%zz%%62%"), b"a%zz%b%");
     }
 
     #[test]

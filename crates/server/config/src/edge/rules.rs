@@ -89,9 +89,8 @@ impl QueryNames {
     /// Whether the parameter with this name, as it is in the query, counts. Encoding a letter of its name makes no difference.
     pub fn has(&self, name: &[u8]) -> bool {
         let is_named = |names: &[ParameterName]| {
-            let decoded = escape::percent::decode(name);
-            let name = decoded.as_deref().unwrap_or(name);
-            names.iter().any(|one| one.matches(name))
+            let name = escape::percent::decode_leniently(name);
+            names.iter().any(|one| one.matches(&name))
         };
         match self {
             Self::All => true,
@@ -213,7 +212,13 @@ mod tests {
         let written = toml::to_string(&config).unwrap();
         assert_eq!(toml::from_str::<Config>(&written).unwrap(), config);
         let names = config.edge.rules[2].names();
-        for (name, counts) in [("utm_source", false), ("utm", true), ("a[]", false), ("b", true)] {
+        for (name, counts) in [
+            ("utm_source", false),
+            ("utm", true),
+            ("a[]", false),
+            ("%75tm_%zz", false),
+            ("b", true),
+        ] {
             assert_eq!(names.has(name.as_bytes()), counts, "{name}");
         }
         let names = config.edge.rules[1].names();

@@ -2,6 +2,7 @@
 
 use crate::redact;
 use config::{EdgeConfig, EdgeRule, PathPattern, QueryNames, QueryUse};
+use escape::percent::decode_leniently;
 use std::borrow::Cow;
 
 /// Parameters of a query that are for this server: a token, and a player's report (CTA-5004). Each viewer has others, so they would make one
@@ -49,6 +50,11 @@ impl PathRules {
 }
 
 impl PathSettings {
+    /// Whether the whole query counts, as it is.
+    pub(super) fn keeps_queries(&self) -> bool {
+        self.query == QueryUse::Keep && self.names == QueryNames::All
+    }
+
     /// A query as the origin gets it, and as it is part of the key. If this server checks tokens, they do not travel within other parameters either,
     /// such as the address of a playlist.
     pub(super) fn query_sent_on(&self, query: &[u8], checks_tokens: bool) -> Vec<u8> {
@@ -59,7 +65,7 @@ impl PathSettings {
             .collect();
         if self.query == QueryUse::Sort {
             // Stable: several of one name can be a list.
-            kept.sort_by_key(|parameter| name_of(parameter));
+            kept.sort_by_cached_key(|parameter| decode_leniently(name_of(parameter)));
         }
         let kept = kept.join(&b'&');
         match checks_tokens {
@@ -123,6 +129,8 @@ mod tests {
             ("live/a.m3u8", "x=1&_HLS_part=2&_HLS_msn=1", "_HLS_msn=1&_HLS_part=2"),
             ("only/a", "a=1&v=2&%76=3&vv=4&v", "v=2&%76=3&v"),
             ("sort/a", "b=2&utm_source=x&a=9&%75tm_y=1&b=1&a", "a=9&a&b=2&b=1"),
+            ("sort/a", "b=2&%61=1&a=3&%zz=4", "%zz=4&%61=1&a=3&b=2"),
+            ("sort/a", "utm_%zz=1&%75tm_%z=2&a", "a"),
             ("drop/a", "a=1&b=2", ""),
             ("drop", "a=1&&b=2", "a=1&b=2"),
         ] {
