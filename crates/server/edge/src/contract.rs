@@ -384,6 +384,8 @@ pub struct Described {
     pub expired_ms: u64,
     /// The origin's answer to the question about it, unless the helper knew the answer.
     pub origin: Option<ForwardStatus>,
+    /// Whether that answer has made a new object.
+    pub is_new: bool,
     /// The origin's further header fields.
     #[serde(default)]
     pub fields: Fields,
@@ -547,6 +549,7 @@ mod tests {
             is_stale: false,
             expired_ms: u64::MAX,
             origin: None,
+            is_new: false,
             fields: Fields::default(),
         };
         let check = |described: Described| EdgeTold::Object(described).check();

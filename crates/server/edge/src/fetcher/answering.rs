@@ -8,8 +8,8 @@ use crate::contract::{
     BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
 };
 use crate::http_cache::{
-    Fields, ForwardReason, ForwardStatus, INDEX_FRESH, RequestDirectives, ResponseKind, Tags,
-    update,
+    CacheStatus, Fields, ForwardReason, ForwardStatus, INDEX_FRESH, RequestDirectives,
+    ResponseKind, Tags, update,
 };
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
@@ -157,7 +157,7 @@ impl Helper {
                     block_in_place(|| object.expire());
                 }
                 if is_over {
-                    let described = described(&object, is_stale, origin);
+                    let described = described(&object, is_stale, origin, body.is_some());
                     self.tell_with(EdgeTold::Object(described), Some(file));
                 }
                 if let Some((found, blocks)) = body {
@@ -355,7 +355,10 @@ impl Helper {
             return None;
         }
         let is_fresh = !stored.fresh_left(Instant::now()).is_zero();
-        let (response, file) = self.hit(&stored)?.into_complete();
+        let (why, status) = (ForwardReason::UriMiss, stored.status);
+        let origin = ForwardStatus { why, status };
+        let collapsed = CacheStatus::Forwarded { origin, is_stored: true, is_collapsed: true };
+        let (response, file) = self.answer_with(&stored, collapsed)?.into_complete();
         Some(Shared { response, file, came: (!is_fresh).then_some(stored.at) })
     }
 
@@ -504,7 +507,12 @@ pub(super) fn stale_left(object: &Stored) -> Duration {
     said.terms.fresh.saturating_add(said.terms.stale).saturating_sub(said.at.elapsed())
 }
 
-fn described(object: &Stored, is_stale: bool, origin: Option<ForwardStatus>) -> Described {
+fn described(
+    object: &Stored,
+    is_stale: bool,
+    origin: Option<ForwardStatus>,
+    is_new: bool,
+) -> Described {
     let said = object.said();
     let expired = said.at.elapsed().saturating_sub(said.terms.fresh);
     let kind = ResponseKind::of(&object.path, said.terms.content_type.as_deref());
@@ -526,6 +534,7 @@ fn described(object: &Stored, is_stale: bool, origin: Option<ForwardStatus>) -> 
         is_stale,
         expired_ms: expired.as_millis() as u64,
         origin,
+        is_new,
         fields: said.terms.fields.clone(),
     }
 }

@@ -213,7 +213,11 @@ impl Helper {
         self.answer_with(stored, CacheStatus::Hit { ttl })
     }
 
-    fn answer_with(&self, stored: &StoredResponse, status: CacheStatus) -> Option<Ready> {
+    pub(super) fn answer_with(
+        &self,
+        stored: &StoredResponse,
+        status: CacheStatus,
+    ) -> Option<Ready> {
         let file = match stored.size {
             0 => None,
             _ => match self.open_body(stored) {

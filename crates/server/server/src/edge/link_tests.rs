@@ -45,6 +45,7 @@ fn described(path: &str, object: u64, terms_ms: (u64, u64)) -> Described {
         is_stale: false,
         expired_ms: 0,
         origin: None,
+        is_new: false,
         fields: edge::http_cache::Fields::default(),
     }
 }

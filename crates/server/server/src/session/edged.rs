@@ -120,7 +120,7 @@ async fn find(
 /// What became of the request that a film answers, before anything is fetched for the body.
 fn cache_status(response: &Response, file: &File, cached: &Cached, lookup: Lookup) -> CacheStatus {
     if let (Lookup::Asked { is_own }, Some(origin)) = (lookup, cached.described.origin) {
-        let (is_stored, is_collapsed) = (origin.status != 304, !is_own);
+        let (is_stored, is_collapsed) = (cached.described.is_new, !is_own);
         return CacheStatus::Forwarded { origin, is_stored, is_collapsed };
     }
     let mut parts = response.body.iter();
