@@ -87,11 +87,53 @@ fn an_origin_that_does_not_say_of_how_much_a_part_is_gives_films_all_the_same() 
     assert!(fetch("/known", "").body == *known);
     // It says the length only of the whole.
     let film = origin.put("/film", 2, 3 * MIB + 1, LASTING);
-    let part = fetch("/film", "Range: bytes=2000000-2000009\r\n");
-    assert_eq!((part.status, &part.body[..]), (206, &film[2_000_000..2_000_010]), "{}", part.head);
+    let part = fetch("/film", "Range: bytes=5-9\r\n");
+    assert_eq!((part.status, &part.body[..]), (206, &film[5..10]), "{}", part.head);
     assert!(fetch("/film", "").body == *film);
     assert_eq!(fetch("/film", "Range: bytes=-5\r\n").body, film[film.len() - 5..]);
     assert_eq!(origin.count("/film"), 2, "a part, and then all of it: {:?}", origin.seen());
+}
+
+#[test]
+fn a_seek_does_not_wait_for_all_that_an_origin_sends_to_say_how_long_a_film_is() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    origin.behave(Manner::NoTotal { is_known: true });
+    let part = |path: &str, first: usize| {
+        let range = format!("Range: bytes={first}-{}\r\n", first + 9);
+        Plain::connect(server.address).fetch_with(path, &range)
+    };
+    // A seek, and the beginning of a film that is too long for one body.
+    let mut fetched = 0;
+    for (path, first) in [("/seek", 6 * MIB), ("/start", 0)] {
+        let film = origin.put(path, 1, 8 * MIB, LASTING);
+        let answer = part(path, first);
+        assert_eq!((answer.status, &answer.body[..]), (206, &film[first..first + 10]));
+        server.wait_for_news();
+        fetched += MIB as u64;
+        assert_eq!(server.sum("edge_fetched_bytes_total"), fetched, "{path}: only its block");
+        assert_eq!(origin.count(path), 2, "a part, and how long it is: {:?}", origin.seen());
+        assert_eq!(part(path, 3 * MIB).body, film[3 * MIB..3 * MIB + 10]);
+        fetched += MIB as u64;
+    }
+    assert_eq!(origin.seen().iter().filter(|seen| seen.range.is_none()).count(), 2);
+}
+
+#[test]
+fn a_range_beyond_the_end_is_refused_though_the_origin_says_of_no_part_of_how_much_it_is() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge(&origin, cache.path(), "");
+    let fetch = |range: &str| Plain::connect(server.address).fetch_with("/film", range);
+    origin.behave(Manner::NoTotal { is_known: true });
+    origin.put("/film", 1, 1000, "Cache-Control: max-age=0\r\n");
+    // The second time, a film is known, and there is another version.
+    for version in [1, 2] {
+        let film = origin.put("/film", version, 1000, "Cache-Control: max-age=0\r\n");
+        let answer = fetch("Range: bytes=2000000-\r\n");
+        assert_eq!(answer.status, 416, "{version}: {}", answer.head);
+        assert_eq!(header(&answer.head, "Content-Range"), Some("bytes */1000"));
+        assert!(fetch("").body == *film, "{version}");
+    }
 }
 
 #[test]

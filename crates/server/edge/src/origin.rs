@@ -22,6 +22,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// A connection that is kept for longer without a request is closed. The next one resolves the origin's name again.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
+/// The longest film that is taken as one body if that is what it takes to learn its length: four blocks. Of a longer one, viewers seek.
+const WHOLE_BYTES_MAX: u64 = 4 << 20;
+
 /// The helper's `User-Agent`.
 const AGENT: &str = concat!("fullbore-edge/", env!("CARGO_PKG_VERSION"));
 
@@ -161,29 +164,48 @@ impl Origin {
         heard: &mut Heard,
     ) -> Result<Verdict, Refused> {
         let condition = known.map(|etag| (IF_NONE_MATCH, etag));
-        let answer = self.send(path, Some(&range), condition, request, heard).await?;
-        match answer.status() {
-            StatusCode::NOT_MODIFIED if known.is_some() => {
-                Ok(Verdict::NotModified(answer.headers().clone(), self.number))
+        let mut answer = self.send(path, Some(&range), condition, request, heard).await?;
+        let mut asked = Some(range);
+        if answer.status() == StatusCode::NOT_MODIFIED && known.is_some() {
+            return Ok(Verdict::NotModified(answer.headers().clone(), self.number));
+        }
+        if answer.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            // The object is shorter than the viewer assumes, perhaps empty. Request its start to learn its length.
+            let is_empty = unsatisfied(answer.headers()) == Some(0);
+            asked = asked.filter(|range| range.start > 0 && !is_empty);
+            asked = asked.map(|range| 0..range.end - range.start);
+            answer = self.send(path, asked.as_ref(), None, request, heard).await?;
+        }
+        match asked {
+            Some(asked) if has_no_total(&answer) => {
+                self.look_at_whole(path, (answer, asked), request, is_last, heard).await
             }
-            StatusCode::RANGE_NOT_SATISFIABLE => {
-                // The object is shorter than the viewer assumes, perhaps empty. Request its start to learn its length.
-                let range = match unsatisfied(answer.headers()) {
-                    Some(0) => None,
-                    _ if range.start > 0 => Some(0..range.end - range.start),
-                    _ => None,
-                };
-                let again = self.send(path, range.as_ref(), None, request, heard).await?;
-                self.judge(path, again, range.unwrap_or(0..u64::MAX), is_last)
-            }
-            StatusCode::PARTIAL_CONTENT
-                if part(answer.headers()).is_some_and(|(_, _, size)| size.is_none()) =>
-            {
-                // Blocks need a length. Without a range, the origin says it, or sends all that there is.
-                let whole = self.send(path, None, None, request, heard).await?;
-                self.judge(path, whole, 0..u64::MAX, is_last)
-            }
-            _ => self.judge(path, answer, range, is_last),
+            asked => self.judge(path, answer, asked.unwrap_or(0..u64::MAX), is_last),
+        }
+    }
+
+    /// Learns the length of an object from an origin whose answer is a `part` and doesn't say of how many bytes. Without a range, the origin says
+    /// that, or sends all that there is.
+    async fn look_at_whole(
+        &self,
+        path: &str,
+        (part, asked): (Response, Range<u64>),
+        request: &ForwardedRequest,
+        is_last: bool,
+        heard: &mut Heard,
+    ) -> Result<Verdict, Refused> {
+        let whole = self.send(path, None, None, request, heard).await?;
+        let whole = match self.judge(path, whole, 0..u64::MAX, is_last)? {
+            Verdict::Found(whole) => whole,
+            other => return Ok(other),
+        };
+        if asked.start == 0 && whole.size <= WHOLE_BYTES_MAX {
+            return Ok(Verdict::Found(whole));
+        }
+        // All of it would come before what the viewer wants, which is here: the first body gives this block, and ranges give the others.
+        match found(part, asked, Some(whole.size)) {
+            Ok(part) if part.terms.etag == whole.terms.etag => Ok(Verdict::found(part)),
+            _ => Ok(Verdict::Found(whole)),
         }
     }
 
@@ -324,12 +346,12 @@ impl Origin {
         }
     }
 
-    /// Requests `range` of a version whose length is known, by a `request` that is no viewer's.
+    /// Requests `range` of a version by a `request` that is no viewer's. If this origin has said how long the version is, it need not repeat its `size`.
     pub(crate) async fn bring(
         &self,
         path: &str,
         range: Range<u64>,
-        (etag, size): (&str, u64),
+        (etag, size): (&str, Option<u64>),
         request: &ForwardedRequest,
         heard: &mut Heard,
     ) -> Result<Found, Refused> {
@@ -353,9 +375,13 @@ impl Origin {
             {
                 Err(changed("the origin sent another version"))
             }
+            // The same tag at another origin may be that of a longer film.
+            _ if size.is_none() && has_no_total(&answer) => {
+                Err(changed("the origin does not say of how many bytes its part is"))
+            }
             status => {
                 accepted(path, status, true)?;
-                found(answer, range, Some(size))
+                found(answer, range, size)
             }
         }
     }
@@ -422,6 +448,12 @@ impl Origin {
 
 fn unnameable(path: &str) -> Refused {
     (Trouble::NotFound, format!("{path}: the origin can't have this path"))
+}
+
+/// Whether an answer is a part and doesn't say of how many bytes.
+fn has_no_total(answer: &Response) -> bool {
+    answer.status() == StatusCode::PARTIAL_CONTENT
+        && part(answer.headers()).is_some_and(|(_, _, size)| size.is_none())
 }
 
 /// Whether a status is one that requests for objects expect. `is_of_version`: the request names a version, which may be gone.

@@ -404,6 +404,7 @@ impl Helper {
         if let Some(known) = known {
             if known.etag == found.terms.etag && known.size == found.size {
                 known.note_origin(found.origin);
+                known.note_size_of(found.origin);
                 let former = known.renew(found.terms);
                 self.retag(&known, former);
                 return Ok(Answer::of(known).by_origin(why, status));

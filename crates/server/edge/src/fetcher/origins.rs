@@ -156,13 +156,14 @@ impl Origins {
         request: &ForwardedRequest,
         avoided: Option<usize>,
     ) -> Result<Found, Refused> {
-        let (path, version) = (&object.path, (&*object.etag, object.size));
+        let path = &object.path;
         let mut failures = Failures::default();
         self.begin_trials(path);
         let order = self.order(avoided);
         // Whether one of those asked can say that the film is over.
         let has_own = order.iter().any(|number| !object.came_before(*number));
         for number in order {
+            let version = (&*object.etag, object.size_of(number));
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let brought = origin.bring(path, range.clone(), version, request, &mut heard).await;
             let (why, said) = match brought {

@@ -62,11 +62,13 @@ pub(crate) struct Stored {
 struct SentBy {
     first: AtomicUsize,
     last: AtomicUsize,
+    /// Those that have said how long it is: a bit for each.
+    sized: AtomicUsize,
 }
 
 impl Default for SentBy {
     fn default() -> Self {
-        Self { first: 0.into(), last: usize::MAX.into() }
+        Self { first: 0.into(), last: usize::MAX.into(), sized: 1.into() }
     }
 }
 
@@ -312,6 +314,17 @@ impl Stored {
     pub(crate) fn came_from(&self, origin: usize) {
         self.sent_by.first.store(origin, Relaxed);
         self.sent_by.last.store(origin, Relaxed);
+        self.sent_by.sized.store(1 << origin, Relaxed);
+    }
+
+    /// An origin has said that it is as long as this.
+    pub(crate) fn note_size_of(&self, origin: usize) {
+        self.sent_by.sized.fetch_or(1 << origin, Relaxed);
+    }
+
+    /// Its length, if this origin has said it.
+    pub(crate) fn size_of(&self, origin: usize) -> Option<u64> {
+        (self.sent_by.sized.load(Relaxed) & (1 << origin) != 0).then_some(self.size)
     }
 
     /// An origin has sent some of it, or has confirmed it.
