@@ -9,8 +9,8 @@ const LASTING: &str = "Cache-Control: max-age=3600\r\n";
 
 /// The edge's own words, which come last.
 fn status(head: &str) -> &str {
-    let lines = head.lines().filter_map(|line| line.strip_prefix("Cache-Status: "));
-    let last = lines.last().unwrap_or_else(|| panic!("no Cache-Status: {head}"));
+    let mut lines = head.lines().filter_map(|line| line.strip_prefix("Cache-Status: "));
+    let last = lines.next_back().unwrap_or_else(|| panic!("no Cache-Status: {head}"));
     assert_eq!(head.matches("Via: 1.1 fullbore\r\n").count(), 1, "{head}");
     last
 }

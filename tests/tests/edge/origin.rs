@@ -403,6 +403,16 @@ fn answer(
     let head =
         format!("HTTP/1.1 {status}\r\nETag: {etag}\r\nContent-Length: {said}\r\n{lines}\r\n");
     stream.write_all(head.as_bytes())?;
+    send_body(stream, body, manner, is_held)
+}
+
+/// Sends a body as the origin does. Returns whether the connection stays open.
+fn send_body(
+    stream: &mut TcpStream,
+    body: &[u8],
+    manner: Manner,
+    is_held: impl Fn() -> bool,
+) -> std::io::Result<bool> {
     match manner {
         Manner::Stalls(after) => {
             stream.write_all(&body[..after.min(body.len())])?;

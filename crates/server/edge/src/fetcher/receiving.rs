@@ -14,9 +14,7 @@ use crate::contract::{
     BLOCK_BYTES, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
     passed_bytes_max,
 };
-use crate::http_cache::{
-    CacheStatus, Fields, ForwardReason, ForwardStatus, ResponseKind, may_store,
-};
+use crate::http_cache::{CacheStatus, Fields, ResponseKind, may_store};
 use crate::origin::{Refused, answered_by, broken, failure_of};
 use crate::store::{Epoch, StoredResponse};
 use reqwest::Response;
@@ -265,9 +263,7 @@ impl Helper {
             _arriving: arriving,
         });
         let failure = failure_of(answer.status());
-        let why = if known.is_some() { ForwardReason::Stale } else { ForwardReason::UriMiss };
-        let origin = ForwardStatus { why, status };
-        CacheStatus::Forwarded { origin, is_stored, is_collapsed: false }.add_to(&mut fields);
+        CacheStatus::forwarded(known.is_some(), status, is_stored).add_to(&mut fields);
         let response = PassedResponse {
             object: number,
             status,

@@ -57,6 +57,13 @@ impl CacheStatus {
         is_collapsed: false,
     };
 
+    /// The origin was asked because nothing was stored, or to revalidate what is `known`, and answered with `status`.
+    pub(crate) fn forwarded(is_known: bool, status: u16, is_stored: bool) -> Self {
+        let why = if is_known { ForwardReason::Stale } else { ForwardReason::UriMiss };
+        let origin = ForwardStatus { why, status };
+        Self::Forwarded { origin, is_stored, is_collapsed: false }
+    }
+
     /// Makes the fields of a response those for its viewer: with lines about this cache, and without tags.
     pub(crate) fn add_to(self, fields: &mut Fields) {
         fields.remove(has_tags);
