@@ -346,7 +346,7 @@ impl Origin {
         }
     }
 
-    /// Requests `range` of a version by a `request` that is no viewer's. If this origin has said how long the version is, it need not repeat its `size`.
+    /// Requests `range` of a version by a `request` that is no viewer's. An origin that has said how long the version is need not repeat its `size`.
     pub(crate) async fn bring(
         &self,
         path: &str,
