@@ -170,8 +170,8 @@ impl Titles {
 }
 
 impl List {
-    /// The list of only those titles, named as on disk, that `is_wanted` accepts. If it accepts all of them, it is the same list. It is made of the text
-    /// of this one, because a worker makes it for each request.
+    /// The list of only those titles, named as on disk, that `is_wanted` accepts. If it accepts all of them, it is the same list. It is made of the
+    /// text of this one, because a worker makes it for each request.
     pub fn only(self: Arc<Self>, mut is_wanted: impl FnMut(&Path) -> bool) -> Arc<Self> {
         let wanted: Vec<_> = self.titles.iter().filter(|(name, _)| is_wanted(name)).collect();
         if wanted.len() == self.titles.len() {
