@@ -142,9 +142,12 @@ const focusedName = (page) =>
     return focused.closest(".card")?.querySelector("h3").textContent ?? focused.tagName;
   });
 
+/** A title's path as the server's list has it. */
+const encoded = (path) => encodeURI(path).replace(/[!'()*]/g, (letter) => `%${letter.charCodeAt(0).toString(16).toUpperCase()}`);
+
 /** Storage of a viewer who has begun these titles, the last one last. */
 function having(...begun) {
-  return { places: JSON.stringify(Object.fromEntries(begun.map(({ path }, at) => [encodeURI(path), { seconds: 60, of: 600, at: at + 1 }]))) };
+  return { places: JSON.stringify(Object.fromEntries(begun.map(({ path }, at) => [encoded(path), { seconds: 60, of: 600, at: at + 1 }]))) };
 }
 
 test("folders are rows, after what one has begun and what is new", async () => {
