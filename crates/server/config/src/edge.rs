@@ -170,9 +170,7 @@ impl EdgeConfig {
         }
         if route == Route::Bypass { Err(ConfigError::BypassWithOrigin) } else { Ok(()) }
     }
-}
 
-impl EdgeConfig {
     fn check_rules(&self) -> Result<(), ConfigError> {
         let count = self.rules.len();
         super::within("the number of edge.rules", count, 0..=rules::RULES_MAX, "up to 100")?;
