@@ -70,6 +70,8 @@ impl Replicator {
                 }
             }
         }
+        // What the last job fetched counts in this window after a restart as well.
+        self.keep_volume();
     }
 
     fn next_job(&self) -> Option<Job> {

@@ -208,7 +208,7 @@ impl Replicator {
     }
 
     /// Saves the volume used in the current window.
-    fn keep_volume(&self) {
+    pub(super) fn keep_volume(&self) {
         if self.options.fill_bytes_max == 0 {
             return;
         }

@@ -2,8 +2,8 @@
 //!
 //! Titles that are wanted at once, and repairs, are fetched outside windows as well: they count, but do not wait.
 //!
-//! The count survives a restart of the agent, except for the last second. A clock that jumps into another window and back starts a new
-//! count.
+//! The count survives a restart of the agent; a killed agent loses the last second. A clock that jumps into another window and back starts
+//! a new count.
 
 use serde::{Deserialize, Serialize};
 
