@@ -32,6 +32,33 @@ const compress = {
   },
 };
 
+/**
+ * Makes the shelf installable (https://www.w3.org/TR/appmanifest). The manifest is in `/-/assets/`, perhaps with a token before it; it opens `/-/`, and
+ * every page of the server is part of the app. Vite names the icon after its pages are written, so this looks it up at the end.
+ */
+const manifest = {
+  name: "manifest",
+  generateBundle: {
+    order: "post",
+    handler(_, bundle) {
+      const page = bundle["shelf.html"];
+      const icon = /href="\.\/assets\/(icon-[^"]+\.svg)"/.exec(page.source)?.[1];
+      if (icon === undefined) this.error("the shelf has no icon");
+      const source = JSON.stringify({
+        name: "Fullbore",
+        start_url: "../",
+        scope: "../../",
+        display: "standalone",
+        background_color: "#0e1116",
+        theme_color: "#0e1116",
+        icons: [{ src: icon, sizes: "any", type: "image/svg+xml", purpose: "any" }],
+      });
+      const name = this.getFileName(this.emitFile({ type: "asset", name: "manifest.webmanifest", source }));
+      page.source = page.source.replace("</head>", `  <link rel="manifest" href="./${name}" />\n  </head>`);
+    },
+  },
+};
+
 /** Writes the licences of the bundled packages beside the bundles, as those licences require. */
 const licences = {
   name: "licences",
@@ -51,7 +78,7 @@ const licences = {
 export default defineConfig({
   // Relative, because a token may come before everything (/t/TOKEN/-/watch/film). See crates/core/web/src/lib.rs for <base>.
   base: "./",
-  plugins: [clean, licences, compress],
+  plugins: [clean, manifest, licences, compress],
   build: {
     emptyOutDir: false,
     // Nothing is inlined into pages: the policy forbids it.

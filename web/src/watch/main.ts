@@ -8,7 +8,7 @@ import { element, icon } from "../element";
 import { places } from "../memory";
 import { length, nameLanguage, phrase } from "../phrases";
 import { fleetTitles, isFleet, wantedOfFleet } from "./fleet";
-import { LISTED_ANEW_MS, listWhole, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
+import { LISTED_ANEW_MS, listWhole, outsideFrame, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
 import { isKnown, language } from "../words";
 import { Player } from "./player";
 
@@ -88,7 +88,8 @@ function others(title: Title, titles: Title[]): HTMLElement | null {
 }
 
 function header(name: string): HTMLElement {
-  const back = element("a", { href: shelfUrl(), class: "control", "aria-label": phrase("allTitles"), title: phrase("allTitles") }, icon("back"));
+  const label = phrase("allTitles");
+  const back = element("a", { href: shelfUrl(), class: "control", "aria-label": label, title: label, ...outsideFrame }, icon("back"));
   return element("header", { class: "top" }, back, element("h1", {}, name));
 }
 
@@ -110,7 +111,7 @@ function showAll(titles: Title[]): void {
 
 function complain(what: string, advice: string): void {
   const again = element("button", { type: "button", class: "again", onclick: () => location.reload() }, phrase("tryAgain"));
-  const back = element("a", { href: shelfUrl() }, phrase("allTitles"));
+  const back = element("a", { href: shelfUrl(), ...outsideFrame }, phrase("allTitles"));
   root.replaceChildren(element("main", { class: "notice" }, element("h1", {}, what), element("p", {}, advice), again, back));
 }
 

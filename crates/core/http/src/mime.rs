@@ -112,6 +112,7 @@ const TYPES: &[(&str, &str)] = &[
     ("tif", "image/tiff"),
     ("tiff", "image/tiff"),
     ("svg", "image/svg+xml"),
+    ("webmanifest", "application/manifest+json"),
     ("ico", "image/vnd.microsoft.icon"),
     // Pages.
     ("html", "text/html; charset=utf-8"),

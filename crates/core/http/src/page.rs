@@ -23,20 +23,20 @@ pub struct PageBody<'a> {
     /// The unencoded body; no part of it is a range of a file.
     pub body: Vec<Part>,
     /// The body in Brotli's format (RFC 7932), if there is one.
-    pub brotli: Option<&'static [u8]>,
+    pub brotli: Option<Part>,
     /// The body in gzip's format (RFC 1952), if there is one.
-    pub gzip: Option<&'static [u8]>,
+    pub gzip: Option<Part>,
 }
 
 impl PageBody<'_> {
-    /// The form that the client prefers: the coding's name and the bytes. None: the unencoded body.
-    fn encoded_for(&self, request: &Request) -> Option<(&'static str, &'static [u8])> {
+    /// The form that the client prefers: the coding's name and the body. None: the unencoded body.
+    fn encoded_for(&self, request: &Request) -> Option<(&'static str, Part)> {
         preferred_codings(request).find_map(|coding| {
-            let bytes = match coding {
-                Coding::Brotli => self.brotli,
-                Coding::Gzip => self.gzip,
+            let body = match coding {
+                Coding::Brotli => &self.brotli,
+                Coding::Gzip => &self.gzip,
             };
-            Some((coding.name(), bytes?))
+            Some((coding.name(), body.clone()?))
         })
     }
 }
@@ -47,7 +47,7 @@ pub fn respond_page(request: &Request, page: PageBody<'_>, context: &Context<'_>
         return refuse(Refusal::MethodNotAllowed, request, context);
     }
     let encoded = page.encoded_for(request);
-    let etag = page.etag.map(|etag| match encoded {
+    let etag = page.etag.map(|etag| match &encoded {
         // Another encoding is another representation (RFC 9110 section 8.8.3.3).
         Some((coding, _)) => Cow::Owned(format!("{}-{coding}\"", etag.trim_end_matches('"'))),
         None => Cow::Borrowed(etag),
@@ -61,9 +61,9 @@ pub fn respond_page(request: &Request, page: PageBody<'_>, context: &Context<'_>
             let mut head = head(200, request, &page, etag.as_deref(), context);
             head.field("Content-Type", page.content_type.as_bytes());
             let body = match encoded {
-                Some((coding, bytes)) => {
+                Some((coding, body)) => {
                     head.field("Content-Encoding", coding.as_bytes());
-                    vec![Part::Static(bytes)]
+                    vec![body]
                 }
                 None => page.body,
             };
@@ -129,8 +129,8 @@ mod tests {
             cache_control: "no-cache",
             fields: &[("Referrer-Policy", "no-referrer")],
             body: vec![Part::Static(b"the whole "), Part::Bytes(b"page".to_vec())],
-            brotli: Some(b"short"),
-            gzip: Some(b"shorter"),
+            brotli: Some(Part::Static(b"short")),
+            gzip: Some(Part::Static(b"shorter")),
         }
     }
 

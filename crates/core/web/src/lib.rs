@@ -6,11 +6,13 @@
 //!
 //! Built without `web/dist`, the program has no files, and each page says what to run.
 
+use std::hash::{DefaultHasher, Hasher};
+
 mod policy;
 #[cfg(test)]
 mod tests;
 
-pub use policy::{BadSource, ContentPolicy, POLICY};
+pub use policy::{BadSource, ContentPolicy, POLICY, policy_with_embedders};
 
 /// A page's asset; except for the licences its name changes with its content.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub enum Page {
     Fleet,
 }
 
-/// A filled-in page: its text is these three, one after the other. Everything but the base is part of the program, so a
+/// A filled-in page: its text is these parts, one after the other. Everything but the base and the metadata is part of the program, so a
 /// viewer who reads it slowly keeps no copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Html {
@@ -57,8 +59,12 @@ pub struct Html {
     pub before_base: &'static str,
     /// The base.
     pub base: String,
-    /// The text after it.
+    /// The rest of the head after it.
     pub after_base: &'static str,
+    /// Metadata: the last elements of the head.
+    pub metadata: String,
+    /// The end of the head, and the text after it.
+    pub after_head: &'static str,
     /// Its entity tag, with quotes.
     pub etag: String,
 }
@@ -67,6 +73,8 @@ pub struct Html {
 const BASE: &str = "./-/";
 const BEFORE_BASE: &str = "href=\"";
 const AFTER_BASE: &str = "\"";
+/// Metadata is inserted before this.
+const HEAD_END: &str = "</head>";
 
 const NOT_BUILT: &str = include_str!("not-built.html");
 
@@ -115,18 +123,42 @@ impl Page {
             None => (NOT_BUILT, "not-built"),
         };
         let etag = format!("\"{etag}-{}\"", depth.map_or(0, |depth| depth + 1));
-        match text.find(&[BEFORE_BASE, BASE, AFTER_BASE].concat()) {
-            Some(at) => {
-                let (before_base, rest) = text.split_at(at + BEFORE_BASE.len());
-                Html { before_base, base, after_base: &rest[BASE.len()..], etag }
+        let metadata = String::new();
+        let parts = text.find(&[BEFORE_BASE, BASE, AFTER_BASE].concat()).and_then(|at| {
+            let (before_base, rest) = text.split_at(at + BEFORE_BASE.len());
+            let rest = &rest[BASE.len()..];
+            Some((before_base, rest.split_at(rest.find(HEAD_END)?)))
+        });
+        match parts {
+            Some((before_base, (after_base, after_head))) => {
+                Html { before_base, base, after_base, metadata, after_head, etag }
             }
-            None => Html { before_base: text, base: String::new(), after_base: "", etag },
+            // The page that says how to build the pages.
+            None => {
+                let base = String::new();
+                Html { before_base: text, base, after_base: "", metadata, after_head: "", etag }
+            }
         }
+    }
+}
+
+impl Html {
+    /// The same page with these elements at the end of its head, and with an entity tag of its own.
+    #[must_use]
+    pub fn with_metadata(self, metadata: String) -> Self {
+        if metadata.is_empty() || self.after_head.is_empty() {
+            return self;
+        }
+        let mut hasher = DefaultHasher::new();
+        hasher.write(metadata.as_bytes());
+        let etag = format!("{}-{:016x}\"", self.etag.trim_end_matches('"'), hasher.finish());
+        Self { metadata, etag, ..self }
     }
 }
 
 impl std::fmt::Display for Html {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}{}{}", self.before_base, self.base, self.after_base)
+        let Self { before_base, base, after_base, metadata, after_head, .. } = self;
+        write!(f, "{before_base}{base}{after_base}{metadata}{after_head}")
     }
 }

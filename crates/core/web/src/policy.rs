@@ -8,6 +8,14 @@ pub const POLICY: &str = "default-src 'self'; script-src 'self'; style-src 'self
     media-src 'self' blob: data:; connect-src 'self'; worker-src 'none'; object-src 'none'; base-uri 'self'; \
     form-action 'none'; frame-ancestors 'none'";
 
+/// [`POLICY`] for a player that `sites` may show in a frame: host sources with a scheme (section 2.3.1).
+pub fn policy_with_embedders(sites: &[String]) -> String {
+    if sites.is_empty() {
+        return POLICY.to_owned();
+    }
+    POLICY.replace("frame-ancestors 'none'", &format!("frame-ancestors {}", sites.join(" ")))
+}
+
 /// The directives by which a player gets films, captions and pictures.
 const OF_FILMS: [&str; 3] = ["img-src 'self'", "media-src 'self'", "connect-src 'self'"];
 
@@ -125,6 +133,16 @@ mod tests {
         assert_eq!(of("media-src"), format!("{nodes} blob: data:"));
         assert_eq!((of("script-src"), of("default-src")), ("'self'".into(), "'self'".into()));
         assert_eq!(ContentPolicy::new::<&str>([]).unwrap().as_str(), POLICY);
+    }
+
+    #[test]
+    fn embedders_may_frame_a_player_and_nothing_else_changes() {
+        let sites = ["https://a.example", "https://*.b"].map(str::to_owned);
+        let policy = policy_with_embedders(&sites);
+        let (before, ancestors) = policy.split_once("frame-ancestors ").unwrap();
+        assert_eq!(ancestors, "https://a.example https://*.b");
+        assert!(POLICY.starts_with(before));
+        assert_eq!(policy_with_embedders(&[]), POLICY);
     }
 
     #[test]

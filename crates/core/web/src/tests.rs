@@ -38,6 +38,19 @@ fn each_place_of_a_page_has_an_entity_tag_of_its_own() {
 }
 
 #[test]
+fn metadata_ends_the_head_and_changes_the_entity_tag() {
+    let page = |text: &str| Page::Watch.fill_in(Some(1)).with_metadata(text.to_owned());
+    let (plain, one, other) = (page(""), page("<meta content=\"1\" />"), page("<meta />"));
+    assert_eq!(plain, Page::Watch.fill_in(Some(1)));
+    if plain.after_head.is_empty() {
+        fullbore_tests::tool::skip("this build has no pages; run ./run build");
+        return;
+    }
+    assert!(one.to_string().contains("<meta content=\"1\" /></head>"), "{one}");
+    assert!(plain.etag != one.etag && one.etag != other.etag && one.etag.ends_with('"'));
+}
+
+#[test]
 fn a_built_page_has_nothing_that_the_policy_forbids() {
     for page in [Page::Shelf, Page::Watch, Page::Dashboard, Page::Fleet] {
         let text = page.fill_in(None).to_string();

@@ -7,6 +7,7 @@ mod acme;
 pub mod bypass;
 mod changes;
 mod edge;
+mod embedders;
 mod entrance;
 mod error;
 mod folders;
@@ -93,6 +94,8 @@ pub struct Config {
     pub drain_seconds: u64,
     /// Pages for browsers: the titles at `/`, and a player for each under `/-/watch/`.
     pub page: bool,
+    /// Sites that may show the player in a frame, such as `https://blog.example`; `https://*.example` is every host in a domain.
+    pub page_embedders: Vec<String>,
     /// Landlock, seccomp and no-new-privs after start-up, where the kernel has them.
     pub sandbox: bool,
     /// Optimisations to switch off, to measure what each is worth.
@@ -143,6 +146,7 @@ impl Default for Config {
             access_log: None,
             drain_seconds: 30,
             page: true,
+            page_embedders: Vec::new(),
             sandbox: true,
             off: Vec::new(),
             tls: Tls::default(),
@@ -338,6 +342,7 @@ impl Config {
         let allowed = "0 to 86400";
         within("drain_seconds", self.drain_seconds, 0..=86_400, allowed)?;
         within("workers", self.workers, 0..=1024, "0 (one per core) to 1024")?;
+        self.check_embedders()?;
         self.check_nic()?;
         self.signing.check()?;
         self.proxy_protocol.check()?;

@@ -27,6 +27,7 @@ mod hosts;
 mod hot_memory;
 mod ingress;
 pub mod libraries;
+mod link_preview;
 mod listen;
 mod nic_watch;
 pub mod notify;

@@ -3,6 +3,7 @@
 use crate::edge::{KeyRules, LocalEdge};
 use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
 use crate::hosts::Hosts;
+use crate::page::PageSettings;
 use crate::title_listing::TitleListing;
 use crate::token_gate::Gate;
 use config::Config;
@@ -33,6 +34,8 @@ pub struct Libraries {
     pub(crate) forwarded_for: bool,
     /// The scheme and the host by which viewers know an edge, if its requests carry them.
     pub(crate) public_scheme_and_host: Option<(String, String)>,
+    /// The settings of the pages.
+    pub(crate) pages: PageSettings,
 }
 
 /// One library.
@@ -84,6 +87,7 @@ impl Libraries {
             purgers: config.edge.purgers(),
             forwarded_for: config.edge.forwarded_for,
             public_scheme_and_host: public.map(|(scheme, host)| (scheme.into(), host.into())),
+            pages: PageSettings::of(config),
         })
     }
 

@@ -6,20 +6,38 @@
 //! | `/-/watch/TITLE` | the player; the page itself checks whether the title exists |
 //! | `/-/assets/NAME` | files that pages refer to, cached for good, because names change with content |
 //! | `/-/titles.json` | the titles; those that need a token only if the request's token allows them |
+//! | `/-/oembed.json?url=URL` | what other sites show of a link to a title's player |
 
 use crate::libraries::Library;
+use crate::link_preview;
+use crate::title_listing::List;
 use crate::worker::Worker;
+use config::Config;
 use fullbore_http::{Context, PageBody, Part, Request, Response, respond_page};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// Header fields of documents: permissions of pages, no Referer for other sites (the URL may contain a token), and no framing by other
-/// sites.
-const DOCUMENT_FIELDS: &[(&str, &str)] = &[
-    ("Content-Security-Policy", web::POLICY),
-    ("Referrer-Policy", "no-referrer"),
-    ("Cross-Origin-Opener-Policy", "same-origin"),
-];
+/// The settings of the public pages.
+pub struct PageSettings {
+    /// The scheme of their addresses.
+    pub(crate) scheme: &'static str,
+    /// The Content-Security-Policy of the player.
+    player_policy: String,
+    /// Set if other sites may show the player in a frame.
+    is_player_embeddable: bool,
+}
+
+impl PageSettings {
+    /// The settings of the configuration.
+    pub(crate) fn of(config: &Config) -> Self {
+        let sites = &config.page_embedders;
+        Self {
+            scheme: if config.tls.enabled { "https" } else { "http" },
+            player_policy: web::policy_with_embedders(sites),
+            is_player_embeddable: !sites.is_empty(),
+        }
+    }
+}
 
 /// Header fields of all other responses: no page of another site needs them.
 const PART_FIELDS: &[(&str, &str)] = &[("Cross-Origin-Resource-Policy", "same-origin")];
@@ -43,7 +61,12 @@ pub fn reserved(
     let listing = library.listing.as_ref()?;
     let is_folder = is_folder(request);
     if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
-        return Some(document(worker, request, web::Page::Watch, Some(depth_of(request, path))));
+        let place = path.strip_prefix(b"watch/").unwrap_or_default();
+        let metadata = metadata(worker, &listing.list(), request, (path, place), may_name);
+        let depth = Some(depth_of(request, path));
+        let html = web::Page::Watch.fill_in(depth).with_metadata(metadata.unwrap_or_default());
+        let policy = &worker.libraries.pages.player_policy;
+        return Some(worker.with_context(|context| respond_html(request, html, policy, context)));
     }
     match (path, is_folder) {
         (b"", true) => {
@@ -56,12 +79,48 @@ pub fn reserved(
                 list = list.only(|title| may_name(title.as_os_str().as_bytes()));
             }
             let body = vec![Part::Shared(Arc::clone(&list.json))];
+            let gzip = list.gzip.clone().map(Part::Shared);
             let etag = Some(&*list.etag);
-            let page = PageBody { etag, body, content_type: "application/json", ..part(None) };
-            Some(respond(worker, request, page))
+            Some(respond(worker, request, PageBody { etag, body, gzip, ..json() }))
+        }
+        (b"oembed.json", false) => {
+            let report = oembed(worker, &listing.list(), request, path, may_name)?;
+            let body = vec![Part::Bytes(report.into_bytes())];
+            Some(respond(worker, request, PageBody { body, ..json() }))
         }
         (path, false) => worker.with_context(|context| asset(request, path, context)),
     }
+}
+
+/// What the player's page says to other sites about the title at `place`; `None` if there is no such title, or none that `may_name` allows.
+fn metadata(
+    worker: &Worker,
+    list: &List,
+    request: &Request,
+    (path, place): (&[u8], &[u8]),
+    may_name: Option<impl FnMut(&[u8]) -> bool>,
+) -> Option<String> {
+    let title =
+        list.title(place).filter(|_| may_name.is_none_or(|mut may_name| may_name(place)))?;
+    let above = path_above(request, path);
+    let library = link_preview::library_url(&worker.libraries.pages, request, above)?;
+    link_preview::open_graph(title, &library)
+}
+
+/// The answer to `oembed.json`; `None` if the request's query names no title, or none that `may_name` allows.
+fn oembed(
+    worker: &Worker,
+    list: &List,
+    request: &Request,
+    path: &[u8],
+    may_name: Option<impl FnMut(&[u8]) -> bool>,
+) -> Option<String> {
+    let settings = &worker.libraries.pages;
+    let library = link_preview::library_url(settings, request, path_above(request, path))?;
+    let (library, place) = link_preview::asked_title(request, &library)?;
+    let title =
+        list.title(&place).filter(|_| may_name.is_none_or(|mut may_name| may_name(&place)))?;
+    link_preview::oembed(title, &library, request, settings.is_player_embeddable)
 }
 
 /// The answer to a health check of a healthy server.
@@ -90,13 +149,22 @@ fn depth_of(request: &Request, path: &[u8]) -> usize {
     slashes_behind(sent_path(request), segments(path).count()).saturating_sub(1)
 }
 
+/// The path that was sent, up to the library: what comes before `/-/` and the page at `path` below it.
+fn path_above<'r>(request: &'r Request, path: &[u8]) -> &'r [u8] {
+    let sent = request.path_and_query().unwrap_or_default();
+    let sent = sent.split('?').next().unwrap_or_default().as_bytes();
+    &sent[..end_before(sent, segments(path).count() + 1)]
+}
+
 /// The slashes in the end of `sent` that has the last `count` segments, and the slashes before those.
 fn slashes_behind(sent: &[u8], count: usize) -> usize {
+    sent[end_before(sent, count)..].iter().filter(|byte| **byte == b'/').count()
+}
+
+/// The end of the segment before the last `count` ones; 0 if there is none.
+fn end_before(sent: &[u8], count: usize) -> usize {
     let before = segments(sent).count().saturating_sub(count);
-    // The end of the last segment before them.
-    let end =
-        segments(sent).take(before).last().map_or(0, |(start, segment)| start + segment.len());
-    sent[end..].iter().filter(|byte| **byte == b'/').count()
+    segments(sent).take(before).last().map_or(0, |(start, segment)| start + segment.len())
 }
 
 /// The segments that are not empty, each with its start.
@@ -130,16 +198,31 @@ fn respond_document(
     depth: Option<usize>,
     context: &Context<'_>,
 ) -> Response {
-    let html = page.fill_in(depth);
+    respond_html(request, page.fill_in(depth), web::POLICY, context)
+}
+
+fn respond_html(
+    request: &Request,
+    html: web::Html,
+    policy: &str,
+    context: &Context<'_>,
+) -> Response {
     let page = PageBody {
         content_type: "text/html; charset=utf-8",
         etag: Some(&html.etag),
         cache_control: web::PAGE_CACHE_CONTROL,
-        fields: DOCUMENT_FIELDS,
+        // Permissions of pages, no Referer for other sites (the URL may contain a token), and no handle to a page that another site has opened.
+        fields: &[
+            ("Content-Security-Policy", policy),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Opener-Policy", "same-origin"),
+        ],
         body: vec![
             Part::Static(html.before_base.as_bytes()),
             Part::Bytes(html.base.into_bytes()),
             Part::Static(html.after_base.as_bytes()),
+            Part::Bytes(html.metadata.into_bytes()),
+            Part::Static(html.after_head.as_bytes()),
         ],
         brotli: None,
         gzip: None,
@@ -155,9 +238,14 @@ fn part(file: Option<&'static web::Asset>) -> PageBody<'static> {
         cache_control: file.map_or(web::PAGE_CACHE_CONTROL, web::Asset::cache_control),
         fields: PART_FIELDS,
         body: file.map(|file| Part::Static(file.bytes)).into_iter().collect(),
-        brotli: file.and_then(|file| file.brotli),
-        gzip: file.and_then(|file| file.gzip),
+        brotli: file.and_then(|file| file.brotli).map(Part::Static),
+        gzip: file.and_then(|file| file.gzip).map(Part::Static),
     }
+}
+
+/// A template for JSON.
+fn json() -> PageBody<'static> {
+    PageBody { content_type: "application/json", ..part(None) }
 }
 
 fn respond(worker: &Worker, request: &Request, page: PageBody<'_>) -> Response {

@@ -8,11 +8,14 @@ use crate::folders::Folders;
 use catalog::shelf::{Item, ShelfReader};
 use catalog::{TITLES_MAX, is_held};
 use disk::Names;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher};
-use std::io;
+use std::io::{self, Write};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -53,6 +56,8 @@ pub struct List {
     is_complete: bool,
     /// The list as JSON, shared by all responses.
     pub json: Arc<[u8]>,
+    /// The same in gzip's format (RFC 1952): a tenth of the size. The list of some titles has none, because a worker makes it.
+    pub gzip: Option<Arc<[u8]>>,
     /// Its entity tag, with quotes.
     pub etag: String,
 }
@@ -130,10 +135,11 @@ impl Kept {
             return;
         }
         let made = titles.list();
-        let mut list = self.list.lock().expect("no holder of this lock can panic");
+        let list = || self.list.lock().expect("no holder of this lock can panic");
         // Current and future responses share one copy of an equal list.
-        if list.json != made.json {
-            *list = Arc::new(made);
+        if list().json != made.json {
+            let made = Arc::new(made.compressed());
+            *list() = made;
         }
     }
 }
@@ -211,7 +217,20 @@ impl List {
         let mut hasher = DefaultHasher::new();
         hasher.write(&json);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        Self { titles, is_complete, json: json.into(), etag }
+        Self { titles, is_complete, json: json.into(), gzip: None, etag }
+    }
+
+    fn compressed(self) -> Self {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+        let written = gzip.write_all(&self.json).and_then(|()| gzip.finish());
+        Self { gzip: Some(written.expect("memory takes all that is written").into()), ..self }
+    }
+
+    /// The title at this place of the library, as JSON.
+    pub fn title(&self, location: &[u8]) -> Option<&[u8]> {
+        let is_it = |(at, _): &&(PathBuf, _)| at.as_os_str().as_bytes() == location;
+        let (_, place) = self.titles.iter().find(is_it)?;
+        Some(&self.json[place.clone()])
     }
 }
 

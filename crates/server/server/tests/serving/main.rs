@@ -30,6 +30,7 @@ mod forms;
 mod headers;
 mod hot_set;
 mod large_pages;
+mod links;
 mod moves;
 mod names;
 mod pages;

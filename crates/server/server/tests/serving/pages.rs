@@ -2,6 +2,7 @@
 
 use crate::support::served::{Served, await_that};
 use crate::support::viewer::{Protocol, Response, Viewer};
+use std::io::Read;
 use std::path::Path;
 
 /// A library with a title that ingest could have made and a plain file.
@@ -26,7 +27,8 @@ fn serve(library: &Path) -> Served {
     Served::start(library, Protocol::Tls13, |_| {})
 }
 
-fn titles(viewer: &mut Viewer) -> String {
+/// The list of titles, once it is complete.
+pub(crate) fn titles(viewer: &mut Viewer) -> String {
     let mut text = String::new();
     await_that(
         || {
@@ -154,6 +156,31 @@ fn compressed_forms_are_for_who_asks_for_them() {
 }
 
 #[test]
+fn the_list_of_titles_is_compressed_for_clients_that_accept_gzip() {
+    let library = library();
+    for index in 0..200 {
+        std::fs::write(library.path().join(format!("film {index}.mp4")), "").unwrap();
+    }
+    let served = serve(library.path());
+    let mut viewer = served.viewer();
+    let whole = titles(&mut viewer);
+    let ask = "GET /-/titles.json HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip\r\n";
+    viewer.send(format!("{ask}\r\n").as_bytes()).unwrap();
+    let response = viewer.response(true).unwrap();
+    assert_eq!(response.field("Content-Encoding"), Some("gzip"));
+    assert_eq!(response.field("Vary"), Some("Accept-Encoding"));
+    assert!(response.body.len() * 5 < whole.len(), "{} of {}", response.body.len(), whole.len());
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&*response.body).read_to_string(&mut text).unwrap();
+    assert_eq!(text, whole);
+    // A page that has the list asks whether it has changed.
+    let tag = response.field("ETag").unwrap();
+    viewer.send(format!("{ask}If-None-Match: {tag}\r\n\r\n").as_bytes()).unwrap();
+    assert_eq!(viewer.response(false).unwrap().status, 304);
+    served.stop();
+}
+
+#[test]
 fn what_pages_refer_to_is_kept_for_good() {
     let library = library();
     let served = serve(library.path());
@@ -178,6 +205,7 @@ fn type_of(path: &str) -> &'static str {
         "js" => "text/javascript; charset=utf-8",
         "css" => "text/css; charset=utf-8",
         "svg" => "image/svg+xml",
+        "webmanifest" => "application/manifest+json",
         other => panic!("a type that no page should need: {other}"),
     }
 }
