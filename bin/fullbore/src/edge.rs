@@ -8,7 +8,8 @@ mod why;
 
 use clap::{Args, Subcommand};
 use edge::fetcher::{self, HelperOptions};
-use edge::{OriginAddress, PAUSE_MAX, credentials};
+use edge::origin_files::{self, HandedFiles};
+use edge::{PAUSE_MAX, credentials};
 use helper_process::keeper;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -46,9 +47,6 @@ impl Edge {
 /// Fetch for a caching edge; the server starts this, with its end of a socket as standard input
 #[derive(Args)]
 struct Helper {
-    /// Address of an origin; repeated, in order of preference
-    #[arg(long, value_name = "URL", value_parser = OriginAddress::parse, required = true)]
-    origin: Vec<OriginAddress>,
     /// Folder of the cache
     #[arg(long, value_name = "DIR")]
     cache: PathBuf,
@@ -82,16 +80,14 @@ impl Helper {
     fn keep(&self) -> std::io::Result<()> {
         let mut helper = self.helper();
         credentials::take(&mut helper)?;
+        origin_files::keep_current(origin_files::handed_on()?, &mut helper)?;
         keeper::keep("the edge's", helper, PAUSE_MAX)
     }
 
     fn helper(&self) -> Command {
-        let Self { origin, cache, bytes, silent, no_sandbox, .. } = self;
+        let Self { cache, bytes, silent, no_sandbox, .. } = self;
         let mut command = Command::new("/proc/self/exe");
         command.args(["edge", "helper", "--bytes", &bytes.to_string()]);
-        for origin in origin {
-            command.args(["--origin", &origin.to_string()]);
-        }
         command.args(["--silent", &silent.to_string(), "--cache"]).arg(cache);
         command.args(no_sandbox.then_some("--no-sandbox"));
         command
@@ -100,9 +96,10 @@ impl Helper {
     fn help(self) -> std::io::Result<()> {
         let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
         let silent_max = Duration::from_secs_f64(self.silent);
-        let Self { origin: origins, cache, bytes: bytes_max, no_sandbox, .. } = self;
+        let Self { cache, bytes: bytes_max, no_sandbox, .. } = self;
+        let (origins, files) = (origin_files::handed_on()?, HandedFiles::here()?);
         let is_confined = !no_sandbox;
-        let options = HelperOptions { origins, cache, bytes_max, silent_max, is_confined };
+        let options = HelperOptions { origins, files, cache, bytes_max, silent_max, is_confined };
         fetcher::run(options, socket)
     }
 }

@@ -287,7 +287,7 @@ impl Serve {
             config.library = folders;
         }
         if !self.origin.is_empty() {
-            config.edge.origin = self.origin;
+            config.edge.name_origins(self.origin);
         }
         config.edge.cache = self.cache.or(config.edge.cache);
         config.edge.cache_gib = self.cache_gib.unwrap_or(config.edge.cache_gib);
@@ -380,7 +380,8 @@ struct Said {
 impl Said {
     fn of(config: &Config) -> Self {
         let (library, sites) = (config.library.clone(), config.sites.clone());
-        let (origin, tokens) = (config.edge.origin.clone(), Tokens::of(config));
+        let origin = config.edge.origin.iter().map(|origin| origin.url.clone()).collect();
+        let tokens = Tokens::of(config);
         Self { library, sites, origin, tokens }
     }
 

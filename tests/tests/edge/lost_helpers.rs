@@ -10,7 +10,7 @@ use tempfile::tempdir;
 
 const LASTING: &str = "Cache-Control: max-age=3600\r\n";
 
-fn kill(process: u32) {
+pub(crate) fn kill(process: u32) {
     let process = rustix::process::Pid::from_raw(process as i32).unwrap();
     rustix::process::kill_process(process, Signal::KILL).unwrap();
 }

@@ -41,7 +41,7 @@ const ARROWS: &str = "
     live_figures:   catalog net qoe reactor telemetry
     config:         acme catalog delivery disk edge escape files http machine net tcp tls
     acme:           files helper_process http listener outbound
-    edge:           escape helper_process outbound s3
+    edge:           escape files helper_process outbound s3
     publish:        catalog files http s3
     delivery:       disk frames http machine net reactor tcp telemetry tls
     frames:         machine reactor tcp

@@ -61,8 +61,8 @@ impl Config {
             let is_used = running.uses(key) || self.uses(key);
             (running_value != configured).then(|| SettingChange {
                 key: key.clone(),
-                running: running_value.unwrap_or_default(),
-                configured: configured.unwrap_or_default(),
+                running: without_secrets(running_value.unwrap_or_default()),
+                configured: without_secrets(configured.unwrap_or_default()),
                 takes: if is_used { in_effect } else { Takes::Nothing },
             })
         };
@@ -85,6 +85,17 @@ impl Config {
             _ => true,
         }
     }
+}
+
+/// A value in which the texts of origins' headers are left out: they may be secrets.
+fn without_secrets(mut value: Value) -> Value {
+    for origin in value.as_array_mut().into_iter().flatten() {
+        let headers = origin.get_mut("headers").and_then(Value::as_object_mut);
+        for header in headers.into_iter().flatten().filter(|(_, value)| value.is_string()) {
+            *header.1 = Value::from("...");
+        }
+    }
+    value
 }
 
 fn flatten(key: String, value: Value, settings: &mut BTreeMap<String, Value>) {
@@ -142,6 +153,19 @@ mod tests {
         assert_eq!(told[..4], expected);
         assert!(told[4..].iter().all(|(key, ..)| key.starts_with("tls.acme.")), "{told:?}");
         assert!(told.iter().any(|(key, ..)| key == "tls.acme.domains"));
+    }
+
+    #[test]
+    fn the_values_of_headers_for_origins_are_not_shown() {
+        let config = |secret: &str| {
+            format!(
+                "[[edge.origin]]\nurl = \"http://a\"\nheaders = {{ X-A = \"{secret}\", X-B = {{ file = \"/b\" }} }}"
+            )
+        };
+        let told = changes(&config("hush"), &config("quiet"));
+        let shown =
+            json!([{ "url": "http://a", "headers": { "X-A": "...", "X-B": { "file": "/b" } } }]);
+        assert_eq!(told, [("edge.origin".into(), shown.clone(), shown, Takes::Restart)]);
     }
 
     /// Another value of the same kind, or several of which one will be valid.

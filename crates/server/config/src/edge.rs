@@ -6,11 +6,13 @@ pub use rules::{EdgeRule, EdgeRuleFault, ParameterName, QueryNames, QueryUse};
 
 use super::entrance::{check_prefixes, prefixes};
 use super::{ConfigError, Route};
-use edge::{ORIGINS_MAX, OriginAddress};
+use edge::{ORIGINS_MAX, OriginAddress, OriginSettings};
 use net::Prefixes;
-use serde::de::Error;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
 
 /// A smaller cache could not hold one viewer's window and the read-ahead next to it.
 const GIB_MIN: f64 = 1.0 / 64.0;
@@ -25,9 +27,10 @@ const HOST_BYTES_MAX: usize = 259;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EdgeConfig {
-    /// The origins' addresses, in order of preference: one as a text, or several as a list. Without one, the server serves its library.
+    /// The origins, in order of preference: one, or several as a list. Each is an address, or a table with its settings. Without one, the server
+    /// serves its library.
     #[serde(deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
-    pub origin: Vec<String>,
+    pub origin: Vec<OriginSettings>,
     /// The cache's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PathBuf>,
@@ -69,21 +72,35 @@ impl Default for EdgeConfig {
     }
 }
 
-/// An address, or a list of addresses.
-fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "edge.origin must be an address, or a list of addresses")]
-    enum OneOrMore {
-        One(String),
-        More(Vec<String>),
-    }
-    match OneOrMore::deserialize(from)? {
-        OneOrMore::One(origin) => Ok(vec![origin]),
-        OneOrMore::More(origins) if origins.is_empty() => {
-            Err(D::Error::custom("edge.origin is an empty list: name at least one origin"))
+/// An origin, or a list of origins.
+fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<OriginSettings>, D::Error> {
+    struct OneOrMore;
+    impl<'de> Visitor<'de> for OneOrMore {
+        type Value = Vec<OriginSettings>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("edge.origin to be an address, or a list of addresses")
         }
-        OneOrMore::More(origins) => Ok(origins),
+
+        fn visit_str<E: Error>(self, url: &str) -> Result<Self::Value, E> {
+            Ok(vec![OriginSettings::at(url)])
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Self::Value, A::Error> {
+            Deserialize::deserialize(MapAccessDeserializer::new(table)).map(|origin| vec![origin])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+            let origins = Vec::deserialize(SeqAccessDeserializer::new(list))?;
+            match origins.is_empty() {
+                true => {
+                    Err(A::Error::custom("edge.origin is an empty list: name at least one origin"))
+                }
+                false => Ok(origins),
+            }
+        }
     }
+    from.deserialize_any(OneOrMore)
 }
 
 /// The scheme and the host, perhaps with a port, of a URL without a path.
@@ -106,6 +123,32 @@ impl EdgeConfig {
         scheme_and_host(self.public_url.as_deref()?)
     }
 
+    /// Names the origins by the addresses `urls`. Those that the configuration has, too, keep their settings.
+    pub fn name_origins(&mut self, urls: Vec<String>) {
+        let known = std::mem::take(&mut self.origin);
+        let with_settings = |url: String| {
+            let address = OriginAddress::parse(&url).ok();
+            let is_it = |one: &&OriginSettings| {
+                one.url == url
+                    || address.is_some() && OriginAddress::parse(&one.url).ok() == address
+            };
+            known.iter().find(is_it).cloned().unwrap_or_else(|| OriginSettings::at(&url))
+        };
+        self.origin = urls.into_iter().map(with_settings).collect();
+    }
+
+    /// The names of the headers, in lower case, that viewers may not send to the origins because settings have them. A viewer's `Authorization` is
+    /// for the origin, which answers it instead of the edge's.
+    pub fn headers_for_origins(&self) -> Vec<String> {
+        let names = self.origin.iter().flat_map(OriginSettings::header_names);
+        names.filter(|name| name != "authorization").collect()
+    }
+
+    /// The files that the origins' settings name, each with its description for errors.
+    pub(crate) fn files_of_origins(&self) -> impl Iterator<Item = (&Path, &'static str)> {
+        self.origin.iter().flat_map(OriginSettings::files)
+    }
+
     /// Whether the server is a caching edge.
     pub fn is_on(&self) -> bool {
         !self.origin.is_empty()
@@ -113,13 +156,13 @@ impl EdgeConfig {
 
     /// Whether the origins are buckets, which get a path and nothing else of a request.
     pub fn has_bucket(&self) -> bool {
-        self.origin.iter().any(|origin| is_bucket(origin))
+        self.origin.iter().any(is_bucket)
     }
 
     fn check_origins(&self) -> Result<(), ConfigError> {
         let mut addresses = Vec::new();
         for origin in &self.origin {
-            let address = OriginAddress::parse(origin).map_err(ConfigError::Origin)?;
+            let address = origin.check().map_err(ConfigError::Origin)?;
             if addresses.contains(&address) {
                 return Err(ConfigError::OriginTwice(address.to_string()));
             }
@@ -129,7 +172,7 @@ impl EdgeConfig {
             return Err(ConfigError::Origins(self.origin.len(), ORIGINS_MAX));
         }
         // With a bucket, URLs that differ only in the query are one film, and with a web server they are not.
-        match self.has_bucket() && !self.origin.iter().all(|origin| is_bucket(origin)) {
+        match self.has_bucket() && !self.origin.iter().all(is_bucket) {
             true => Err(ConfigError::OriginsMixed),
             false => Ok(()),
         }
@@ -183,8 +226,8 @@ impl EdgeConfig {
     }
 }
 
-fn is_bucket(origin: &str) -> bool {
-    origin.starts_with("s3://")
+fn is_bucket(origin: &OriginSettings) -> bool {
+    origin.url.starts_with("s3://")
 }
 
 #[cfg(test)]
@@ -209,6 +252,9 @@ mod tests {
         for (origin, said) in [
             ("[]", "empty list"),
             ("7", "an address, or a list of addresses"),
+            ("[\"http://a\", 7]", "or a table with its url"),
+            ("{ url = \"http://a\", headers = { Host = \"b\" } }", "set host instead"),
+            ("[\"http://a\", { url = \"http://b\", hots = \"b\" }]", "unknown field `hots`"),
             ("[\"http://a\", \"b\"]", "is not the address of an origin"),
             ("[\"http://a\", \"http://a\"]", "twice"),
             ("[\"http://a:80/x\", \"http://A/x/\"]", "twice"),
@@ -221,10 +267,25 @@ mod tests {
     }
 
     #[test]
+    fn origins_with_settings_are_tables_and_keep_them_under_their_address() {
+        let text = "cache = \"/cache\"\n[[origin]]\nurl = \"http://a/x\"\nhost = \"b\"\n\
+            [origin.headers]\nX-A = \"1\"\nX-B = { file = \"/b\" }\n[[origin]]\nurl = \"http://c\"\n";
+        let mut edge: EdgeConfig = toml::from_str(text).unwrap();
+        edge.check(Route::Auto).unwrap();
+        assert_eq!(edge.origin[0].host.as_deref(), Some("b"));
+        assert_eq!(edge.files_of_origins().next().unwrap().0, Path::new("/b"));
+        let written = toml::to_string(&edge).unwrap();
+        assert_eq!(toml::from_str::<EdgeConfig>(&written).unwrap(), edge, "{written}");
+        let former = edge.origin.clone();
+        edge.name_origins(vec!["http://d".into(), "http://A:80/x/".into()]);
+        assert_eq!(edge.origin, [OriginSettings::at("http://d"), former[0].clone()]);
+    }
+
+    #[test]
     fn a_public_url_is_a_scheme_and_a_host_and_no_bucket_gets_it() {
         let check = |url: &str, origin: &str| {
             let edge = EdgeConfig {
-                origin: vec![origin.into()],
+                origin: vec![OriginSettings::at(origin)],
                 cache: Some("/cache".into()),
                 public_url: Some(url.into()),
                 ..EdgeConfig::default()
@@ -247,7 +308,7 @@ mod tests {
     fn viewers_cookies_and_addresses_are_not_for_buckets() {
         let check = |origin: &str, change: &dyn Fn(&mut EdgeConfig)| {
             let mut edge = EdgeConfig {
-                origin: vec![origin.into()],
+                origin: vec![OriginSettings::at(origin)],
                 cache: Some("/cache".into()),
                 ..EdgeConfig::default()
             };

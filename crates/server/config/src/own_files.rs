@@ -50,6 +50,11 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
         let advice = "move it elsewhere, such as to /etc/fullbore, and name it there in [access]";
         files.push(keep(path, "a list of addresses", advice));
     }
+    for (path, what) in config.edge.files_of_origins() {
+        let advice =
+            "move it elsewhere, such as to /etc/fullbore, and name it there in edge.origin";
+        files.push(keep(path, what, advice));
+    }
     let self_signed_key = tls::self_signed_key(&config.state);
     let makes_one = config.tls.enabled && config.tls.certificates.is_empty();
     // A client may still trust one from an earlier start.
@@ -213,12 +218,17 @@ mod tests {
         tls.tls.certificates = vec![Certificate { cert: inside.clone(), key: inside.clone() }];
         let mut lists = config.clone();
         lists.access.deny = vec![inside.clone()];
+        let mut origin = config.clone();
+        let file = edge::HeaderText::File { file: inside.clone() };
+        origin.edge.name_origins(vec!["http://a".into()]);
+        origin.edge.origin[0].headers.insert("X-A".into(), file);
         let log = Config { access_log: Some(inside.clone()), ..config.clone() };
         let file = Config { file: Some(inside.clone()), ..config.clone() };
         for (config, what) in [
             (signing, "signed URLs"),
             (tls, "private key"),
             (lists, "list of addresses"),
+            (origin, "a header for an origin"),
             (log, "access log"),
             (file, "configuration"),
         ] {

@@ -27,7 +27,7 @@ mod tests {
         let bypass = Config { route: Route::Bypass, ..Config::default() };
         assert!(obstacle(&bypass).is_some_and(|why| why.contains("restart the server instead")));
         let mut edge = Config::default();
-        edge.edge.origin = vec!["http://origin".into()];
+        edge.edge.name_origins(vec!["http://origin".into()]);
         assert!(obstacle(&edge).is_some_and(|why| why.contains("stop the server")));
     }
 }

@@ -21,7 +21,10 @@ pub mod fetcher;
 pub mod http_cache;
 pub mod inquiry;
 mod origin;
+mod origin_access;
 mod origin_address;
+pub mod origin_files;
+mod origin_settings;
 pub mod policy;
 pub mod purge;
 mod store;
@@ -31,6 +34,7 @@ use std::time::Duration;
 /// The longest pause before a failed helper is restarted ([`helper_process::keeper`]): short, because viewers wait for it.
 pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-pub use origin::check_trusted;
+pub use origin_access::check_files;
 pub use origin_address::{ORIGINS_MAX, OriginAddress, escaped};
+pub use origin_settings::{HeaderText, OriginSettings};
 pub use store::{CacheSpace, Damage};

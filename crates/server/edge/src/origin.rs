@@ -2,7 +2,10 @@
 
 use crate::contract::{ForwardedRequest, PATH_BYTES_MAX, Trouble};
 use crate::http_cache::Fields;
+use crate::origin_access::{OriginAccess, Reach};
 use crate::origin_address::{OriginAddress, key_of};
+use crate::origin_files::OriginFiles;
+use crate::origin_settings::OriginSettings;
 use crate::policy::Terms;
 use crate::policy::{content_range, part, strong_etag, terms, unsatisfied};
 use outbound::{certificate_trouble, with_causes};
@@ -10,17 +13,10 @@ use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
     IF_NONE_MATCH, RANGE, USER_AGENT, VARY,
 };
-use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
+use reqwest::{Method, Response, StatusCode, Url};
 use s3::{S3Refusal, S3Signer};
-use std::io;
 use std::ops::Range;
-use std::time::Duration;
-
-/// Longer than any connect that succeeds: the second try after a lost packet comes after one second, the third after three.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-
-/// A connection that is kept for longer without a request is closed. The next one resolves the origin's name again.
-const IDLE_MAX: Duration = Duration::from_secs(30);
+use std::sync::{Arc, RwLock};
 
 /// The longest film that is taken as one body if that is what it takes to learn its length: four blocks. Of a longer one, viewers seek.
 const WHOLE_BYTES_MAX: u64 = 4 << 20;
@@ -98,46 +94,27 @@ impl Verdict {
     }
 }
 
-/// A client that trusts the system's CAs, or those in the file that the environment names.
-fn client() -> Result<ClientBuilder, String> {
-    let named = std::env::var("SSL_CERT_FILE").ok().filter(|path| !path.is_empty());
-    outbound::client(named.as_deref()).map_err(|why| {
-        format!("{why}; name a file of certificates (PEM) in SSL_CERT_FILE, or unset it")
-    })
-}
-
-/// Checks whether the CA certificates for origins can be read. The server does this before it reports that it is ready.
-///
-/// # Errors
-/// Which file cannot be read, and what to do.
-pub fn check_trusted() -> io::Result<()> {
-    client().map(drop).map_err(io::Error::other)
-}
-
 /// A client of one origin.
 pub(crate) struct Origin {
     /// Its place in the order of preference, from 0.
     number: usize,
-    http: Client,
     address: OriginAddress,
+    settings: OriginSettings,
+    access: RwLock<Arc<OriginAccess>>,
+    reach: Reach,
     /// Signs requests to a bucket, with the credentials of this process.
     signer: Option<S3Signer>,
 }
 
 impl Origin {
-    /// Sends no request yet. An origin that is silent for longer than `silent_max` counts as unreachable.
+    /// Sends no request yet.
     pub(crate) fn new(
         number: usize,
-        address: OriginAddress,
-        silent_max: Duration,
+        (settings, files): (OriginSettings, &OriginFiles),
+        reach: Reach,
     ) -> Result<Self, String> {
-        let http = client()?
-            .connect_timeout(CONNECT_MAX.min(silent_max))
-            .read_timeout(silent_max)
-            .pool_idle_timeout(IDLE_MAX)
-            .no_proxy()
-            .build()
-            .map_err(|error| with_causes(&error))?;
+        let address = settings.check()?;
+        let access = RwLock::new(Arc::new(OriginAccess::new(&settings, files, &reach)?));
         let signer = address.1.as_deref().map(S3Signer::open).transpose();
         let signer = signer.map_err(|error| error.to_string())?;
         if signer.as_ref().is_some_and(|signer| !signer.has_credentials()) {
@@ -145,7 +122,21 @@ impl Origin {
                 "fullbore: the edge's helper found no credentials, so only a public bucket will answer: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             );
         }
-        Ok(Self { number, http, address, signer })
+        Ok(Self { number, address, settings, access, reach, signer })
+    }
+
+    /// From now on, requests are made with the present texts of files.
+    ///
+    /// # Errors
+    /// If they can't be used. Then nothing has changed.
+    pub(crate) fn renew(&self, files: &OriginFiles) -> Result<(), String> {
+        let access = OriginAccess::new(&self.settings, files, &self.reach)?;
+        *self.access.write().expect("no holder of this lock can panic") = Arc::new(access);
+        Ok(())
+    }
+
+    fn access(&self) -> Arc<OriginAccess> {
+        Arc::clone(&self.access.read().expect("no holder of this lock can panic"))
     }
 
     /// Its address.
@@ -247,7 +238,7 @@ impl Origin {
         let bytes: Option<Vec<u8>> = named.chars().map(|one| u8::try_from(one).ok()).collect();
         let named = String::from_utf8(bytes?).ok()?;
         let url = self.address.of(path)?.join(&named).ok()?;
-        if url.origin() != self.address.0.origin() {
+        if !self.is_own(&url) {
             return None;
         }
         let prefix = self.address.0.path().trim_end_matches('/');
@@ -255,6 +246,18 @@ impl Origin {
         let path = url.query().map_or_else(|| own.to_owned(), |query| format!("{own}?{query}"));
         // No request has a longer one, so nothing is kept there.
         (path.len() <= PATH_BYTES_MAX).then_some(path)
+    }
+
+    /// Whether a URL has this origin's scheme, host and port, or those by which the settings name it to itself.
+    fn is_own(&self, url: &Url) -> bool {
+        let address = &self.address.0;
+        let named = self.settings.host.as_ref();
+        let named =
+            named.and_then(|host| Url::parse(&format!("{}://{host}", address.scheme())).ok());
+        [Some(address), named.as_ref()]
+            .into_iter()
+            .flatten()
+            .any(|own| url.origin() == own.origin())
     }
 
     /// Changes the URLs that a response to a request for `path` names, where they are this origin's, to those at which viewers find the same here:
@@ -306,7 +309,7 @@ impl Origin {
         let method = method.map_err(|_| wrong("no request has this method"))?;
         let body = request.body().ok_or_else(|| wrong("the request's body is damaged"))?;
         let has_body = !matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let mut sent = self.http.request(method, url).headers(travelling(request, conditions));
+        let mut sent = self.access().request(method, url, travelling(request, conditions));
         if !body.is_empty() {
             sent = sent.body(body);
         } else if has_body {
@@ -392,11 +395,12 @@ impl Origin {
     /// # Errors
     /// If it cannot be reached, with advice where there is any.
     pub(crate) async fn probe(&self) -> Result<(), String> {
-        let request = match &self.signer {
-            Some(signer) => self.http.get(signer.probe()),
-            None => self.http.head(self.address.0.clone()),
+        let (method, url) = match &self.signer {
+            Some(signer) => (Method::GET, signer.probe()),
+            None => (Method::HEAD, self.address.0.clone()),
         };
-        let answer = request.header(USER_AGENT, AGENT).send().await;
+        let agent = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(AGENT))]);
+        let answer = self.access().request(method, url, agent).send().await;
         let answer = answer.map_err(|error| in_words(&error.without_url()))?;
         match &self.signer {
             Some(signer) => signer.judge_probe(answer).await,
@@ -422,7 +426,7 @@ impl Origin {
             true => travelling(&ForwardedRequest::get(), &Fields::default()),
             false => travelling(request, &Fields::default()),
         };
-        let mut sent = self.http.get(url).headers(fields);
+        let mut sent = self.access().request(Method::GET, url, fields);
         if let Some(range) = range {
             sent = sent.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
         }

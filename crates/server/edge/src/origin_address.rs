@@ -43,6 +43,11 @@ impl OriginAddress {
         Ok(Self(url, None))
     }
 
+    /// Whether it is a bucket.
+    pub(crate) fn is_bucket(&self) -> bool {
+        self.1.is_some()
+    }
+
     /// The port to connect to.
     pub(crate) fn port(&self) -> u16 {
         self.0.port_or_known_default().expect("http and https have one")

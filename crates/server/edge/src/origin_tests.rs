@@ -1,5 +1,15 @@
 use super::*;
 
+fn origin_with(settings: OriginSettings) -> Origin {
+    let trusted = crate::origin_access::trusted().unwrap();
+    let reach = Reach { trusted, silent_max: std::time::Duration::from_secs(1) };
+    Origin::new(0, (settings, &OriginFiles::default()), reach).unwrap()
+}
+
+fn origin_at(address: &str) -> Origin {
+    origin_with(OriginSettings::at(address))
+}
+
 #[test]
 fn an_origin_is_a_scheme_a_host_and_a_path() {
     let of = |text: &str, path: &str| {
@@ -11,10 +21,7 @@ fn an_origin_is_a_scheme_a_host_and_a_path() {
     assert_eq!(of("http://a/x", "/../b"), None, "it leads elsewhere");
     assert_eq!(of("http://a/x", "/b?c=/../d").as_deref(), Some("http://a/x/b?c=/../d"));
     assert_eq!(of("http://a/x", "//evil/b").as_deref(), Some("http://a/x//evil/b"));
-    let named = |value: &str| {
-        let address = OriginAddress::parse("http://192.0.2.1/x").unwrap();
-        Origin::new(0, address, Duration::from_secs(1)).unwrap().path_of("/a", value)
-    };
+    let named = |value: &str| origin_at("http://192.0.2.1/x").path_of("/a", value);
     assert_eq!(named("/x/b?c").as_deref(), Some("/b?c"));
     assert_eq!(named("/b"), None, "not below the address");
     assert_eq!(named(&format!("/x/{}", "b".repeat(PATH_BYTES_MAX))), None);
@@ -32,11 +39,7 @@ fn an_origin_is_a_scheme_a_host_and_a_path() {
 
 #[test]
 fn urls_of_the_origin_become_those_of_the_edge() {
-    let origin = |address: &str| {
-        let address = OriginAddress::parse(address).unwrap();
-        Origin::new(0, address, Duration::from_secs(1)).unwrap()
-    };
-    let below = origin("http://192.0.2.1:8080/films");
+    let below = origin_at("http://192.0.2.1:8080/films");
     let localized = |origin: &Origin, value: &str| {
         let mut fields = Fields::of(&[("Location", value), ("X-Other", value)]);
         origin.localize("/a/b", &mut fields);
@@ -61,7 +64,14 @@ fn urls_of_the_origin_become_those_of_the_edge() {
     ] {
         assert_eq!(localized(&below, named), local, "{named}");
     }
-    let root = origin("http://192.0.2.1");
+    let root = origin_at("http://192.0.2.1");
     assert_eq!(localized(&root, "http://192.0.2.1/c"), "/c");
     assert_eq!(localized(&root, "/c#d"), "/c#d");
+    let host = Some("films.example".to_owned());
+    let named = origin_with(OriginSettings { host, ..OriginSettings::at("http://192.0.2.1/x") });
+    assert_eq!(localized(&named, "http://films.example/x/c"), "/c", "as it calls itself");
+    assert_eq!(localized(&named, "http://192.0.2.1/x/c"), "/c");
+    for other in ["https://films.example/x/c", "http://films.example:81/x/c"] {
+        assert_eq!(localized(&named, other), other);
+    }
 }

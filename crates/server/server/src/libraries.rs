@@ -30,6 +30,8 @@ pub struct Libraries {
     methods: Vec<String>,
     /// The addresses that may purge an edge's cache with `PURGE` requests.
     purgers: Prefixes,
+    /// The names of headers that an edge adds to its requests, for one of its origins. In lower case.
+    pub(crate) own_headers: Vec<String>,
     /// Set if an edge's requests carry the viewers' addresses.
     pub(crate) forwarded_for: bool,
     /// The scheme and the host by which viewers know an edge, if its requests carry them.
@@ -85,6 +87,7 @@ impl Libraries {
             key_rules,
             methods: config.edge.methods.clone(),
             purgers: config.edge.purgers(),
+            own_headers: config.edge.headers_for_origins(),
             forwarded_for: config.edge.forwarded_for,
             public_scheme_and_host: public.map(|(scheme, host)| (scheme.into(), host.into())),
             pages: PageSettings::of(config),

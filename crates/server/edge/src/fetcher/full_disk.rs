@@ -126,7 +126,8 @@ mod tests {
     use super::super::{HelperOptions, OBJECT_BYTES};
     use super::*;
     use crate::contract::BLOCK_BYTES;
-    use crate::origin_address::OriginAddress;
+    use crate::origin_files::HandedFiles;
+    use crate::origin_settings::OriginSettings;
     use crate::policy::Terms;
     use std::path::Path;
     use std::sync::Arc;
@@ -138,7 +139,8 @@ mod tests {
     /// A helper with room for this many bytes of objects.
     fn helper(cache: &Path, bytes_max: u64) -> Helper {
         let options = HelperOptions {
-            origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
+            origins: vec![OriginSettings::at("http://127.0.0.1:1")],
+            files: HandedFiles::none(),
             cache: cache.to_owned(),
             bytes_max,
             silent_max: Duration::from_secs(1),

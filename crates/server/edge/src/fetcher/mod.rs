@@ -24,8 +24,10 @@ mod telling;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::{ABSENT, Tags};
-use crate::origin::Refused;
+use crate::origin::{Origin, Refused};
 use crate::origin_address::OriginAddress;
+use crate::origin_files::HandedFiles;
+use crate::origin_settings::OriginSettings;
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use arriving::{Arriving, Paths};
 use full_disk::FullDisk;
@@ -59,10 +61,11 @@ const OBJECT_BYTES: u64 = 8 << 10;
 const SAID_CHARACTERS_MAX: usize = 500;
 
 /// The helper's configuration.
-#[derive(Clone, Debug)]
 pub struct HelperOptions {
     /// The origins of the objects, in order of preference.
-    pub origins: Vec<OriginAddress>,
+    pub origins: Vec<OriginSettings>,
+    /// The texts of the files that the origins' settings name.
+    pub files: HandedFiles,
     /// The folder where they are kept.
     pub cache: PathBuf,
     /// The size limit of the cache in bytes.
@@ -141,6 +144,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     (0..helper.origins.all().len()).for_each(|number| {
         runtime.spawn(look_for_origin(Arc::clone(&helper.origins), number));
     });
+    runtime.spawn(Arc::clone(&helper.origins).keep_files_current());
     runtime.spawn(Arc::clone(&helper).sweep_handed());
     let restoring = Arc::clone(&helper);
     runtime.spawn_blocking(move || restoring.restore_all());
@@ -175,12 +179,13 @@ impl Known {
 impl Helper {
     /// Opens the cache, and drops privileges that are not needed any more. Also returns the receiver of the messages to send.
     fn new(options: HelperOptions) -> io::Result<(Self, Receiver<Telling>)> {
-        let HelperOptions { origins, cache, bytes_max, silent_max, is_confined } = options;
-        let ports: Vec<u16> = origins.iter().map(OriginAddress::port).collect();
-        let resolves = origins.iter().any(OriginAddress::is_named);
+        let HelperOptions { origins, files, cache, bytes_max, silent_max, is_confined } = options;
         let (told, telling) = channel();
-        let origins = Origins::new(origins, silent_max, Sender::clone(&told));
+        let origins = Origins::new((origins, files), silent_max, Sender::clone(&told));
         let mut origins = origins.map_err(io::Error::other)?;
+        let addresses = || origins.all().iter().map(Origin::address);
+        let ports: Vec<u16> = addresses().map(OriginAddress::port).collect();
+        let resolves = addresses().any(OriginAddress::is_named);
         let (store, objects) = Store::open(&cache)?;
         // Everything that is needed only once is open, and there is no other thread yet.
         let folders = [store.folder()];

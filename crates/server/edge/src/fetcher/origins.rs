@@ -19,7 +19,9 @@ use super::telling::Telling;
 use crate::contract::{EdgeTold, ForwardedRequest, OriginAsked, Trouble};
 use crate::http_cache::{Fields, is_blocking_reload};
 use crate::origin::{Found, Heard, Origin, Refused, Unanswered, Verdict, is_failing};
-use crate::origin_address::OriginAddress;
+use crate::origin_access::{Reach, trusted};
+use crate::origin_files::HandedFiles;
+use crate::origin_settings::OriginSettings;
 use crate::store::Stored;
 use helper_process::sandbox::Confined;
 use reqwest::Response;
@@ -27,7 +29,7 @@ use std::ops::Range;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use tokio::time::timeout;
+use tokio::time::{interval, timeout};
 
 /// The most characters of an address that are shown.
 const NAME_CHARACTERS_MAX: usize = 200;
@@ -36,6 +38,7 @@ const NAME_CHARACTERS_MAX: usize = 200;
 pub(super) struct Origins {
     all: Vec<Origin>,
     circuits: Mutex<Vec<Circuit>>,
+    files: Mutex<HandedFiles>,
     told: Sender<Telling>,
     silent_max: Duration,
     confined: Confined,
@@ -45,20 +48,43 @@ impl Origins {
     /// Sends no request yet. An origin that is silent for longer than `silent_max` has failed.
     ///
     /// # Errors
-    /// If the files for certificates or the credentials for a bucket can't be used.
+    /// If the files that the settings name, those for certificates, or the credentials for a bucket can't be used.
     pub(super) fn new(
-        addresses: Vec<OriginAddress>,
+        (origins, mut files): (Vec<OriginSettings>, HandedFiles),
         silent_max: Duration,
         told: Sender<Telling>,
     ) -> Result<Self, String> {
-        let all = addresses.into_iter().enumerate();
-        let all = all.map(|(number, address)| Origin::new(number, address, silent_max));
+        let reach = Reach { trusted: trusted()?, silent_max };
+        let texts = files.changed().map_err(|error| error.to_string())?.unwrap_or_default();
+        let all = origins.into_iter().enumerate();
+        let all =
+            all.map(|(number, settings)| Origin::new(number, (settings, &texts), reach.clone()));
         let all: Vec<_> = all.collect::<Result<_, _>>()?;
         if all.is_empty() {
             return Err("an edge needs an origin".into());
         }
         let circuits = Mutex::new(all.iter().map(|_| Circuit::default()).collect());
-        Ok(Self { all, circuits, told, silent_max, confined: Confined::not() })
+        let files = Mutex::new(files);
+        Ok(Self { all, circuits, files, told, silent_max, confined: Confined::not() })
+    }
+
+    /// Has requests made with the texts of the files that settings name, as they are from now on. Looks once a second whether the keeper, which
+    /// looks less often, has read others.
+    pub(super) async fn keep_files_current(self: Arc<Self>) {
+        let mut looks = interval(Duration::from_secs(1));
+        loop {
+            looks.tick().await;
+            let changed = self.files.lock().expect("no holder of this lock can panic").changed();
+            let renewed = match changed {
+                Ok(None) => Ok(()),
+                Ok(Some(texts)) => self.all.iter().try_for_each(|origin| origin.renew(&texts)),
+                Err(error) => Err(error.to_string()),
+            };
+            // The keeper has checked them, and says what is wrong with a file.
+            if let Err(why) = renewed {
+                eprintln!("fullbore: the edge's helper cannot use the files for origins: {why}");
+            }
+        }
     }
 
     /// This process has been confined. Requests for which it has to resolve a name are sent only afterwards.

@@ -5,6 +5,7 @@ use crate::start_error::StartError;
 use config::Config;
 use edge::contract::passed_bytes_max;
 use edge::credentials::HandedOn;
+use edge::origin_files;
 use helper_process::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use std::fs::{self, File, OpenOptions};
@@ -35,13 +36,12 @@ impl Starting {
         let (true, Some(cache)) = (config.edge.is_on(), &config.edge.cache) else {
             return Ok(None);
         };
-        let origins = config.edge.origin.clone();
         let cannot = |why| StartError::Cache { cache: cache.clone(), why };
         let lock = open(cache).map_err(cannot)?;
         let helper = |why| StartError::Helper { why };
         // The helper needs this, too: without it the server would report ready, and its helper could never begin.
         edge::fetcher::prepare(cache).map_err(cannot)?;
-        edge::check_trusted().map_err(helper)?;
+        edge::check_files(&config.edge.origin).map_err(helper)?;
         let bytes_max = match config.edge.cache_gib {
             0.0 => room(cache).map_err(cannot)?,
             gib => (gib * f64::from(1 << 30)) as u64,
@@ -49,9 +49,10 @@ impl Starting {
         let (ours, theirs) = packets::pair().map_err(StartError::NoDescriptors)?;
         let credentials = HandedOn::here().map_err(helper)?;
         // The helper must be the same program as the server, even if another file has replaced it at its path.
-        let mut keeper = Command::new("/proc/self/exe")
+        let mut keeper = Command::new("/proc/self/exe");
+        origin_files::hand_on(&config.edge.origin, &mut keeper).map_err(helper)?;
+        let mut keeper = keeper
             .args(["edge", "helper", "--bytes", &bytes_max.to_string()])
-            .args(origins.iter().flat_map(|origin| ["--origin", origin]))
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
             .args((!config.sandbox).then_some("--no-sandbox"))
             .arg("--cache")
@@ -62,6 +63,7 @@ impl Starting {
             .spawn()
             .map_err(helper)?;
         credentials.wait(&mut keeper).map_err(helper)?;
+        let origins = config.edge.origin.iter().map(|origin| origin.url.clone()).collect();
         Ok(Some(Self { socket: ours, lock, bytes_max, origins }))
     }
 

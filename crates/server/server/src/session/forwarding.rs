@@ -76,6 +76,12 @@ fn is_of_proxies(lower: &str) -> bool {
         || OF_PROXIES_BEGIN.iter().any(|begin| name.starts_with(begin))
 }
 
+/// Whether a field, whose name is in lower case, has one of these names. Programs behind CGI and WSGI take `_` for `-`.
+fn is_named(names: &[String], lower: &str) -> bool {
+    let read_as = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    names.iter().any(|name| name.bytes().map(read_as).eq(lower.bytes().map(read_as)))
+}
+
 /// The fields that tell an origin who a viewer is, as far as they travel.
 #[derive(Clone, Copy)]
 struct Identity {
@@ -148,6 +154,7 @@ pub(super) fn forwarded_request(
             || lower.starts_with("cmcd-")
             || lower == "origin" && answers_pages
             || is_of_proxies(&lower)
+            || is_named(&worker.libraries.own_headers, &lower)
             || (is_credential(&lower) || lower == "cookie") && !identity.has(&lower);
         if is_left_out {
             return;
@@ -202,6 +209,20 @@ mod tests {
         }
         for name in ["x-forward", "x-client-version", "proxies", "referer", "x-origin", "x-arrow"] {
             assert!(!is_of_proxies(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_the_edge_adds_is_known_in_each_spelling() {
+        let names = ["x-origin-secret".to_owned(), "x_tenant".to_owned()];
+        for (name, is_it) in [
+            ("x-origin-secret", true),
+            ("x_origin-secret", true),
+            ("x-tenant", true),
+            ("x-origin", false),
+            ("x-origin-secret2", false),
+        ] {
+            assert_eq!(is_named(&names, name), is_it, "{name}");
         }
     }
 

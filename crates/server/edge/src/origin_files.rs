@@ -1,0 +1,271 @@
+//! The files that the settings of origins name: secrets that the helper needs and may not read, because its sandbox keeps it from every file of the
+//! operator's.
+//!
+//! The keeper reads them, and looks for changes ([`keep_current`]). It writes their text into a nameless file in memory, which each helper inherits
+//! under a descriptor ([`HandedFiles`]). A file that can't be used is reported once, and the helper goes on with the text that it has.
+
+use crate::origin_access::check_text;
+use crate::origin_settings::OriginSettings;
+use files::FileStamp;
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The settings of all origins, as JSON, in the environment of the keeper and of its helpers. Every user can read a command line, and only this one
+/// can read that.
+const SETTINGS: &str = "FULLBORE_EDGE_ORIGINS";
+
+/// Holds the descriptor number of the nameless file.
+const HANDED: &str = "FULLBORE_EDGE_ORIGIN_FILES";
+
+/// The largest file: a list of CA certificates may have some 200 kB.
+const FILE_BYTES_MAX: u32 = 1 << 20;
+
+/// How often the keeper looks for changed files, as the server does for its own.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+
+/// The texts of files, by their paths.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OriginFiles(BTreeMap<PathBuf, String>);
+
+impl OriginFiles {
+    /// Reads the files that `origins` name.
+    ///
+    /// # Errors
+    /// Which file can't be read, and for what it is needed.
+    pub(crate) fn read(origins: &[OriginSettings]) -> Result<Self, String> {
+        let mut texts = BTreeMap::new();
+        for (file, what) in origins.iter().flat_map(OriginSettings::files) {
+            let text = files::read_text(file, FILE_BYTES_MAX).map_err(|why| {
+                let file = file.display();
+                format!("cannot read {file}, {what}: {why}; check the path in edge.origin, and that this user may read it")
+            })?;
+            texts.insert(file.to_owned(), text);
+        }
+        Ok(Self(texts))
+    }
+
+    /// The text of a file.
+    pub(crate) fn text(&self, file: &Path) -> Result<&str, String> {
+        let text = self.0.get(file).map(String::as_str);
+        text.ok_or_else(|| format!("the text of {} is missing", file.display()))
+    }
+
+    /// The text of a file of one line, without its end.
+    pub(crate) fn line(&self, file: &Path) -> Result<&str, String> {
+        let text = self.text(file)?;
+        Ok(text.strip_suffix('\n').map_or(text, |text| text.strip_suffix('\r').unwrap_or(text)))
+    }
+}
+
+/// Adds the settings of all origins to the environment of a keeper that `command` starts.
+///
+/// # Errors
+/// If they can't be written as text.
+pub fn hand_on(origins: &[OriginSettings], command: &mut Command) -> io::Result<()> {
+    command.env(SETTINGS, serde_json::to_string(origins)?);
+    Ok(())
+}
+
+/// The settings of all origins, in a keeper or a helper.
+///
+/// # Errors
+/// If the variable is missing, or was set by another program.
+pub fn handed_on() -> io::Result<Vec<OriginSettings>> {
+    let missing = || io::Error::other(format!("{SETTINGS} is not set"));
+    let text = std::env::var(SETTINGS).map_err(|_| missing())?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// In a keeper: reads the files, and has `helper` inherit their texts. A thread keeps these current from then on.
+///
+/// # Errors
+/// Which file can't be used.
+pub fn keep_current(origins: Vec<OriginSettings>, helper: &mut Command) -> io::Result<()> {
+    if origins.iter().all(|origin| origin.files().next().is_none()) {
+        return Ok(());
+    }
+    // Helpers inherit it.
+    let mut handed = File::from(memfd_create("origin-files", MemfdFlags::empty())?);
+    let mut watched = Watched::new(&origins);
+    write(&mut handed, &watched.read(&origins).map_err(io::Error::other)?)?;
+    helper.env(HANDED, handed.as_raw_fd().to_string());
+    let keep = move || {
+        let mut complaint = String::new();
+        loop {
+            sleep(LOOKED_AT_EVERY);
+            if !watched.have_changed() {
+                continue;
+            }
+            let read = watched.read(&origins);
+            let written = read.and_then(|texts| {
+                write(&mut handed, &texts).map_err(|why| format!("cannot hand files on: {why}"))
+            });
+            match written {
+                Ok(()) => {
+                    eprintln!(
+                        "fullbore: the files for origins reloaded because they changed on disk"
+                    );
+                    complaint.clear();
+                }
+                Err(why) if why != complaint => {
+                    eprintln!("fullbore: {why}; the files for origins already loaded stay in use");
+                    complaint = why;
+                }
+                Err(_) => {}
+            }
+        }
+    };
+    std::thread::Builder::new().name("origin-files".into()).spawn(keep)?;
+    Ok(())
+}
+
+/// The state of files when they were last read.
+struct Watched(Vec<FileStamp>);
+
+impl Watched {
+    fn new(origins: &[OriginSettings]) -> Self {
+        let files = origins.iter().flat_map(OriginSettings::files);
+        Self(files.map(|(file, _)| FileStamp::take(file.to_owned())).collect())
+    }
+
+    fn have_changed(&self) -> bool {
+        self.0.iter().any(FileStamp::is_outdated)
+    }
+
+    /// Reads and checks the files. If they can't be used, they still count as changed.
+    fn read(&mut self, origins: &[OriginSettings]) -> Result<OriginFiles, String> {
+        // Before they are read, so that a change in between is noticed later instead of missed.
+        let stamps = Self::new(origins);
+        let texts = OriginFiles::read(origins)?;
+        check_text(origins, &texts)?;
+        *self = stamps;
+        Ok(texts)
+    }
+}
+
+/// Replaces the texts in the nameless file. A reader that comes meanwhile finds no JSON, and reads again.
+fn write(handed: &mut File, texts: &OriginFiles) -> io::Result<()> {
+    let text = serde_json::to_vec(texts)?;
+    handed.set_len(0)?;
+    handed.rewind()?;
+    handed.write_all(&text)
+}
+
+/// In a helper: the texts that its keeper has read.
+pub struct HandedFiles {
+    /// None if no settings name a file.
+    file: Option<File>,
+    /// The time and the size of the nameless file when it was last read.
+    seen: Option<(i64, i64, u64)>,
+}
+
+impl HandedFiles {
+    /// Those of this process. It has to be called before the process is confined.
+    ///
+    /// # Errors
+    /// If the variable for their descriptor was set by another program.
+    pub fn here() -> io::Result<Self> {
+        let Some(number) = std::env::var_os(HANDED) else { return Ok(Self::none()) };
+        let number: Option<u32> = number.to_str().and_then(|number| number.parse().ok());
+        let number = number.ok_or_else(|| io::Error::other(format!("{HANDED} is no number")))?;
+        let file = File::open(format!("/proc/self/fd/{number}"))?;
+        Ok(Self { file: Some(file), seen: None })
+    }
+
+    /// Settings name no file.
+    pub(crate) fn none() -> Self {
+        Self { file: None, seen: None }
+    }
+
+    /// The texts, if there are other ones than at the last call. While the keeper is writing, there are none.
+    ///
+    /// # Errors
+    /// If they can't be read.
+    pub(crate) fn changed(&mut self) -> io::Result<Option<OriginFiles>> {
+        let Some(file) = &self.file else { return Ok(None) };
+        let state = file.metadata()?;
+        let state = (state.mtime(), state.mtime_nsec(), state.size());
+        if self.seen == Some(state) {
+            return Ok(None);
+        }
+        let mut text = vec![0; usize::try_from(state.2).map_err(io::Error::other)?];
+        let texts = match file.read_exact_at(&mut text, 0) {
+            Ok(()) => serde_json::from_slice(&text).ok(),
+            Err(_) => None,
+        };
+        if texts.is_some() {
+            self.seen = Some(state);
+        }
+        Ok(texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use tempfile::tempdir;
+
+    fn of_file(file: &Path) -> Vec<OriginSettings> {
+        let text = serde_json::json!([
+            { "url": "http://127.0.0.1", "headers": { "X-A": { "file": file } } }
+        ]);
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_used_is_named_and_no_secret_is_shown() {
+        let folder = tempdir().unwrap();
+        let file = folder.path().join("secret");
+        let origins = of_file(&file);
+        let missing = OriginFiles::read(&origins).map(drop).unwrap_err();
+        assert!(
+            missing.contains(file.to_str().unwrap()) && missing.contains("header"),
+            "{missing}"
+        );
+        for (text, is_usable) in [
+            ("hush\n", true),
+            ("hush\r\n", true),
+            ("hush", true),
+            ("hush\nhush\n", false),
+            ("\n", false),
+        ] {
+            fs::write(&file, text).unwrap();
+            let texts = OriginFiles::read(&origins).unwrap();
+            let checked = check_text(&origins, &texts);
+            assert_eq!(checked.is_ok(), is_usable, "{text:?}");
+            match checked {
+                Ok(()) => assert_eq!(texts.line(&file), Ok("hush")),
+                Err(why) => {
+                    assert!(why.contains(file.to_str().unwrap()) && !why.contains("hush"), "{why}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_handed_on_and_read_once_after_each_change() {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("handed");
+        let mut written = File::create(&path).unwrap();
+        let mut handed = HandedFiles { file: Some(File::open(&path).unwrap()), seen: None };
+        let mut read = || handed.changed().unwrap().map(|texts| texts.0);
+        assert_eq!(read(), None, "it is being written");
+        for text in ["one", "another"] {
+            let texts = BTreeMap::from([(PathBuf::from("/secret"), text.to_owned())]);
+            write(&mut written, &OriginFiles(texts.clone())).unwrap();
+            assert_eq!((read(), read()), (Some(texts), None));
+        }
+        written.set_len(5).unwrap();
+        assert_eq!(read(), None, "it is being written");
+    }
+}

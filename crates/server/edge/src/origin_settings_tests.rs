@@ -1,0 +1,84 @@
+use super::*;
+
+fn parse(json: &str) -> OriginSettings {
+    serde_json::from_str(json).unwrap()
+}
+
+fn refused(json: &str) -> String {
+    parse(json).check().unwrap_err()
+}
+
+#[test]
+fn an_origin_is_an_address_or_a_table() {
+    let plain = parse("\"http://a/x\"");
+    assert_eq!(plain, OriginSettings::at("http://a/x"));
+    assert_eq!(serde_json::to_string(&plain).unwrap(), "\"http://a/x\"");
+    let text = r#"{"url":"http://a","host":"b:1","headers":{"X-A":"1","X-B":{"file":"/b"}}}"#;
+    let table = parse(text);
+    assert_eq!(serde_json::to_string(&table).unwrap(), text);
+    table.check().unwrap();
+    assert_eq!(table.files().collect::<Vec<_>>(), [(Path::new("/b"), "a header for an origin")]);
+    assert_eq!(table.header_names().collect::<Vec<_>>(), ["x-a", "x-b"]);
+    for (text, said) in [
+        (r#"{"url":"http://a","hots":"b"}"#, "unknown field `hots`"),
+        (r#"{"host":"b"}"#, "missing field `url`"),
+        (r#"{"url":"http://a","headers":{"X":{"path":"/b"}}}"#, "{ file = \"/path\" }"),
+        ("7", "or a table with its url"),
+    ] {
+        let error = serde_json::from_str::<OriginSettings>(text).unwrap_err().to_string();
+        assert!(error.contains(said), "{text}: {error}");
+    }
+}
+
+#[test]
+fn headers_that_the_edge_makes_are_refused_with_what_to_set_instead() {
+    for (name, advice) in [
+        ("Host", "set host instead"),
+        ("Connection", "one connection"),
+        ("Proxy-Authorization", "one connection"),
+        ("transfer-encoding", "one connection"),
+        ("Content-Length", "for each request"),
+        ("Range", "for each request"),
+        ("If-None-Match", "for each request"),
+        ("Cookie", "edge.cookies"),
+        ("X-Forwarded-For", "edge.forwarded_for"),
+        ("X-Forwarded-Proto", "edge.public_url"),
+        ("X Y", "not the name of a header"),
+        ("", "not the name of a header"),
+    ] {
+        let said = refused(&format!(r#"{{"url":"http://a","headers":{{"{name}":"v"}}}}"#));
+        assert!(said.starts_with("edge.origin http://a/: ") && said.contains(advice), "{said}");
+    }
+    let twice = refused(r#"{"url":"http://a","headers":{"X-A":"1","x-a":"2"}}"#);
+    assert!(twice.contains("x-a twice"), "{twice}");
+    for value in ["", "a\\r\\nX: b", "a\\nb", "\u{e9}"] {
+        let said = refused(&format!(r#"{{"url":"http://a","headers":{{"X-A":"{value}"}}}}"#));
+        assert!(said.contains("X-A") && (value.is_empty() || !said.contains(value)), "{said}");
+    }
+    let many: Vec<_> = (0..21).map(|number| format!("\"X-{number}\":\"v\"")).collect();
+    let many = refused(&format!(r#"{{"url":"http://a","headers":{{{}}}}}"#, many.join(",")));
+    assert!(many.contains("at most 20"), "{many}");
+    let long: Vec<_> =
+        (0..3).map(|number| format!("\"X-{number}\":\"{}\"", "v".repeat(4000))).collect();
+    let long = refused(&format!(r#"{{"url":"http://a","headers":{{{}}}}}"#, long.join(",")));
+    assert!(long.contains("into files"), "{long}");
+}
+
+#[test]
+fn a_host_is_a_name_and_buckets_have_no_settings() {
+    for host in ["", "a b", "a/b", "a\\r\\nX: b", "u@a"] {
+        let said = refused(&format!(r#"{{"url":"http://a","host":"{host}"}}"#));
+        assert!(said.contains("films.example"), "{said}");
+    }
+    let said = refused(r#"{"url":"s3://films","host":"a"}"#);
+    assert!(said.contains("bucket"), "{said}");
+    parse("\"s3://films\"").check().unwrap();
+}
+
+#[test]
+fn no_value_of_a_header_is_printed() {
+    let settings = parse(r#"{"url":"http://a","headers":{"X-A":"hush","X-B":{"file":"/b"}}}"#);
+    let shown = format!("{settings:?}");
+    assert!(!shown.contains("hush") && shown.contains("/b"), "{shown}");
+    assert!(!format!("{:?}", value("hush").unwrap()).contains("hush"));
+}

@@ -1,0 +1,181 @@
+//! What an edge's requests to an origin carry because the operator wants it: headers, another `Host`, and secrets from files.
+
+use crate::lost_helpers::kill;
+use crate::origin::{Manner, Origin};
+use crate::purging::run_edge;
+use crate::serving::{children, helper};
+use crate::{MIB, PATIENT};
+use fullbore_tests::{Launch, Plain, Server, eventually, until};
+use std::fs;
+use std::path::Path;
+use tempfile::tempdir;
+
+const LASTING: &str = "Cache-Control: max-age=3600\r\n";
+const BRIEF: &str = "Cache-Control: max-age=0\r\n";
+
+/// An edge with this text in its configuration, under `[edge]`.
+fn launch(cache: &Path, edge: &str) -> Launch {
+    let text = format!("{PATIENT}{edge}\n");
+    Launch::bare().config(&text).arguments("--tls off --cache").argument(cache)
+}
+
+fn get(server: &Server, path: &str, lines: &str) -> (u16, Vec<u8>) {
+    let answer = Plain::connect(server.address).fetch_with(path, lines);
+    (answer.status, answer.body)
+}
+
+/// The values of a header in a request.
+fn values<'a>(head: &'a str, name: &str) -> Vec<&'a str> {
+    let lines = head.lines().filter_map(|line| line.split_once(": "));
+    lines.filter(|(one, _)| one.eq_ignore_ascii_case(name)).map(|(_, value)| value).collect()
+}
+
+/// Replaces a file as renewals do.
+fn replace(file: &Path, text: &str) {
+    let new = file.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::rename(new, file).unwrap();
+}
+
+#[test]
+fn headers_for_an_origin_are_in_each_request_and_nowhere_else() {
+    let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
+    let folder = tempdir().unwrap();
+    let (secret, log) = (folder.path().join("secret"), folder.path().join("access.log"));
+    fs::write(&secret, "hush-of-file\n").unwrap();
+    let edge = format!(
+        "access_log = {log:?}\n{PATIENT}\
+         [[edge.origin]]\nurl = \"{}\"\nhost = \"films.example\"\n\
+         headers = {{ X-Tenant = \"hush-inline\", X-Origin-Secret = {{ file = {secret:?} }} }}\n\
+         [[edge.origin]]\nurl = \"{}\"\n",
+        a.url(),
+        b.url()
+    );
+    let launch = Launch::bare().config(&edge).arguments("--tls off --cache").argument(cache.path());
+    let server = launch.start();
+    let film = a.put("/film", 1, 3 * MIB, LASTING);
+    let page = a.put("/page", 2, 1000, BRIEF);
+    a.change("/page", |page| page.etag = "W/\"v2\"".into());
+    let guess = "X-Origin-Secret: guess\r\nX_Tenant: guess\r\nX-Own: mine\r\n";
+    for _ in 0..2 {
+        assert!(get(&server, "/film", guess) == (200, film.to_vec()));
+        assert!(get(&server, "/page", guess) == (200, page.to_vec()));
+    }
+    let requests = a.seen();
+    assert!(requests.iter().any(|seen| seen.if_match.is_some()), "blocks are asked for");
+    assert!(requests.iter().any(|seen| !values(&seen.head, "if-none-match").is_empty()));
+    assert!(requests.iter().any(|seen| values(&seen.head, "x-own") == ["mine"]));
+    for seen in &requests {
+        for (name, value) in [
+            ("x-origin-secret", "hush-of-file"),
+            ("x-tenant", "hush-inline"),
+            ("host", "films.example"),
+        ] {
+            assert_eq!(values(&seen.head, name), [value], "{}", seen.head);
+        }
+        assert!(!seen.head.contains("guess"), "{}", seen.head);
+    }
+    // The other origin must not take a viewer's for the edge's.
+    a.behave(Manner::Gone);
+    b.put("/other", 3, 1000, LASTING);
+    assert_eq!(get(&server, "/other", guess).0, 200);
+    let other = &b.seen()[0].head;
+    assert!(!other.contains("guess") && !other.contains("hush"), "{other}");
+    assert_eq!(values(other, "host"), [b.address.to_string()]);
+    let answer = Plain::connect(server.address).fetch("/film");
+    assert!(!answer.head.contains("hush"), "{}", answer.head);
+    is_nowhere(&server, cache.path(), &log);
+}
+
+/// No secret is in what the edge shows, logs or stores, or in a command line.
+fn is_nowhere(server: &Server, cache: &Path, log: &Path) {
+    until("the log to have the requests", || fs::read_to_string(log).unwrap().contains("/other"));
+    let mut shown = vec![server.said(), fs::read_to_string(log).unwrap()];
+    shown.extend(["/metrics", "/status.json", "/healthz"].map(|page| server.admin_page(page).1));
+    for words in ["why /film", "why /page --json", "ls"] {
+        shown.push(String::from_utf8_lossy(&run_edge(server, words).stdout).into_owned());
+    }
+    for process in [children(server.process_id())[0], helper(server)] {
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap();
+        shown.push(String::from_utf8_lossy(&line).into_owned());
+    }
+    for entry in fs::read_dir(cache.join("objects")).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        shown.push(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    assert!(shown.iter().all(|text| !text.is_empty()));
+    assert!(shown.iter().all(|text| !text.contains("hush")), "a secret is shown");
+}
+
+#[test]
+fn a_replaced_file_of_a_header_is_used_from_then_on_and_a_bad_one_is_reported() {
+    let (origin, cache, folder) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "first").unwrap();
+    let edge = format!(
+        "origin = {{ url = \"{}\", headers = {{ X-Origin-Secret = {{ file = {secret:?} }} }} }}",
+        origin.url()
+    );
+    let server = launch(cache.path(), &edge).start();
+    origin.put("/page", 1, 1000, BRIEF);
+    let sent = || {
+        assert_eq!(get(&server, "/page", "").0, 200);
+        let seen = origin.seen();
+        values(&seen.last().unwrap().head, "x-origin-secret").join(",")
+    };
+    assert_eq!(sent(), "first");
+    replace(&secret, "second\n");
+    until("the new secret to be sent", || sent() == "second");
+    server.stderr.wait_for("the files for origins reloaded");
+    replace(&secret, "third\nthird\n");
+    let line = server.stderr.wait_for("already loaded stay in use");
+    assert!(line.contains("X-Origin-Secret") && line.contains(secret.to_str().unwrap()), "{line}");
+    assert!(!line.contains("third"), "{line}");
+    assert_eq!(sent(), "second");
+    // A helper that starts meanwhile has the last good one.
+    let before = helper(&server);
+    kill(before);
+    eventually("another helper", || (helper(&server) != before).then_some(()));
+    assert_eq!(sent(), "second");
+    replace(&secret, "fourth");
+    until("the next secret to be sent", || sent() == "fourth");
+}
+
+#[test]
+fn settings_of_an_origin_that_cannot_be_used_are_refused_with_what_to_do() {
+    let cache = tempdir().unwrap();
+    let run = |origin: &str| {
+        let ran = launch(cache.path(), &format!("origin = {origin}")).run();
+        (ran.code, ran.stderr)
+    };
+    for (settings, said) in [
+        ("headers = { Host = \"a\" }", "set host instead"),
+        ("headers = { Transfer-Encoding = \"chunked\" }", "concerns one connection"),
+        ("headers = { Content-Length = \"7\" }", "makes it for each request"),
+        ("headers = { X-A = \"hush\\nX-B: b\" }", "one line of ASCII"),
+        ("headers = { X-A = { file = \"/no/such/file\" } }", "cannot read /no/such/file"),
+        ("host = \"a b\"", "films.example"),
+        ("hots = \"a\"", "unknown field"),
+    ] {
+        let (code, stderr) = run(&format!("{{ url = \"http://127.0.0.1:1\", {settings} }}"));
+        assert!(code.is_some_and(|code| code > 0) && stderr.contains(said), "{settings}: {stderr}");
+        assert!(!stderr.contains("hush"), "{stderr}");
+    }
+    let (_, stderr) = run("\"http://us:pw@127.0.0.1:1\"");
+    assert!(stderr.contains("password") && !stderr.contains("pw"), "{stderr}");
+}
+
+#[test]
+fn an_origin_named_by_a_flag_has_the_settings_of_its_address() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let edge = format!(
+        "origin = [\"http://127.0.0.1:1\", {{ url = \"{}/\", host = \"films.example\" }}]",
+        origin.url()
+    );
+    let server = launch(cache.path(), &edge).arguments("--origin").argument(origin.url()).start();
+    origin.put("/film", 1, 1000, LASTING);
+    assert_eq!(get(&server, "/film", "").0, 200);
+    assert_eq!(values(&origin.seen()[0].head, "host"), ["films.example"]);
+    server.wait_for_news();
+    assert_eq!(server.sum("edge_origin_failures_total"), 0, "there is no other origin");
+}
