@@ -1,7 +1,7 @@
 //! What an edge's requests to an origin carry because the operator wants it: headers, another `Host`, and secrets from files.
 
 use crate::lost_helpers::kill;
-use crate::origin::{Manner, Origin};
+use crate::origin::{Manner, Origin, Seen};
 use crate::purging::run_edge;
 use crate::serving::{children, helper};
 use crate::{MIB, PATIENT};
@@ -156,13 +156,15 @@ fn settings_of_an_origin_that_cannot_be_used_are_refused_with_what_to_do() {
         ("headers = { X-A = { file = \"/no/such/file\" } }", "cannot read /no/such/file"),
         ("host = \"a b\"", "films.example"),
         ("hots = \"a\"", "unknown field"),
+        ("user = \"us\"", "no password_file"),
+        ("user = \"us\", password_file = \"/no/such/file\"", "cannot read /no/such/file"),
     ] {
         let (code, stderr) = run(&format!("{{ url = \"http://127.0.0.1:1\", {settings} }}"));
         assert!(code.is_some_and(|code| code > 0) && stderr.contains(said), "{settings}: {stderr}");
         assert!(!stderr.contains("hush"), "{stderr}");
     }
     let (_, stderr) = run("\"http://us:pw@127.0.0.1:1\"");
-    assert!(stderr.contains("password") && !stderr.contains("pw"), "{stderr}");
+    assert!(stderr.contains("password_file") && !stderr.contains("pw"), "{stderr}");
 }
 
 #[test]
@@ -178,4 +180,94 @@ fn an_origin_named_by_a_flag_has_the_settings_of_its_address() {
     assert_eq!(values(&origin.seen()[0].head, "host"), ["films.example"]);
     server.wait_for_news();
     assert_eq!(server.sum("edge_origin_failures_total"), 0, "there is no other origin");
+}
+
+/// `us:pw`, `us:new` and `me:mine`, as HTTP Basic sends them.
+const FORMER: &str = "Basic dXM6cHc=";
+const LATER: &str = "Basic dXM6bmV3";
+const VIEWERS: &str = "Basic bWU6bWluZQ==";
+
+fn with_password(origin: &Origin, file: &Path) -> String {
+    let url = origin.url();
+    format!("{{ url = \"{url}\", user = \"us\", password_file = {file:?} }}")
+}
+
+#[test]
+fn a_password_of_the_edge_is_for_all_viewers_and_one_of_a_viewer_for_that_viewer() {
+    let (origin, cache, folder) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
+    let password = folder.path().join("password");
+    fs::write(&password, "pw\n").unwrap();
+    let edge = format!("origin = {}", with_password(&origin, &password));
+    let server = launch(cache.path(), &edge).start();
+    let film = origin.put("/film", 1, 3 * MIB, LASTING);
+    let page = origin.put("/page", 2, 1000, LASTING);
+    origin.change("/page", |page| page.etag = "W/\"v2\"".into());
+    for _ in 0..3 {
+        assert!(get(&server, "/film", "") == (200, film.to_vec()));
+        assert!(get(&server, "/page", "") == (200, page.to_vec()));
+    }
+    assert_eq!((origin.count("/film"), origin.count("/page")), (3, 1), "they are shared");
+    let sent = |seen: &Seen| values(&seen.head, "authorization").join(",");
+    assert!(origin.seen().iter().all(|seen| sent(seen) == FORMER));
+    // A viewer's own password is not replaced, and neither is what is kept for all.
+    let own = origin.put("/own", 3, 1000, LASTING);
+    let lines = format!("Authorization: {VIEWERS}\r\n");
+    for _ in 0..2 {
+        assert!(get(&server, "/own", &lines) == (200, own.to_vec()));
+    }
+    let seen = origin.seen();
+    let seen: Vec<_> = seen.iter().filter(|seen| seen.path == "/own").map(sent).collect();
+    assert_eq!(seen, [VIEWERS, VIEWERS], "it is passed on, for each request");
+    assert!(get(&server, "/own", "") == (200, own.to_vec()));
+    assert_eq!(sent(origin.seen().last().unwrap()), FORMER);
+    replace(&password, "new");
+    until("the new password to be sent", || {
+        get(&server, "/missing", "");
+        sent(origin.seen().last().unwrap()) == LATER
+    });
+    let shown = server.said() + &server.admin_page("/metrics").1;
+    assert!(!shown.contains("pw") && !shown.contains("dXM6"), "{shown}");
+}
+
+#[test]
+fn an_origin_that_refuses_the_edges_password_costs_the_cache_nothing() {
+    let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
+    let folder = tempdir().unwrap();
+    let password = folder.path().join("password");
+    fs::write(&password, "pw").unwrap();
+    let edge = format!("origin = {}", with_password(&a, &password));
+    let server = launch(cache.path(), &edge).start();
+    let film = a.put("/film", 1, 2 * MIB, BRIEF);
+    assert!(get(&server, "/film", "") == (200, film.to_vec()));
+    let asked = "WWW-Authenticate: Basic realm=\"films\"\r\n".to_owned();
+    a.behave(Manner::Status(401, asked));
+    assert!(get(&server, "/film", "") == (200, film.to_vec()), "it may be stale");
+    let refused = Plain::connect(server.address).fetch("/other");
+    assert_eq!(refused.status, 502);
+    assert!(!refused.head.to_lowercase().contains("www-authenticate"), "no viewer has it");
+    server.stderr.wait_for("refuses the edge's user and password");
+    // A viewer's own password is between that viewer and the origin.
+    let own = Plain::connect(server.address)
+        .fetch_with("/other", &format!("Authorization: {VIEWERS}\r\n"));
+    assert_eq!(own.status, 401);
+    assert!(own.head.to_lowercase().contains("www-authenticate"));
+    a.behave(Manner::Good);
+    until("the film to be confirmed", || {
+        let before = a.count("/film");
+        assert!(get(&server, "/film", "") == (200, film.to_vec()));
+        a.count("/film") > before
+    });
+    server.wait_for_news();
+    assert_eq!(server.sum("edge_fetched_bytes_total"), film.len() as u64, "nothing came twice");
+    drop(server);
+    // With another origin, viewers get what that one has.
+    let (edge, cache) = (
+        format!("origin = [{}, \"{}\"]", with_password(&a, &password), b.url()),
+        tempdir().unwrap(),
+    );
+    let server = launch(cache.path(), &edge).start();
+    a.behave(Manner::Status(401, String::new()));
+    let film = b.put("/film", 1, 2 * MIB, LASTING);
+    assert!(get(&server, "/film", "") == (200, film.to_vec()));
+    assert!(b.seen().iter().all(|seen| values(&seen.head, "authorization").is_empty()));
 }

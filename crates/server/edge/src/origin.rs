@@ -309,7 +309,9 @@ impl Origin {
         let method = method.map_err(|_| wrong("no request has this method"))?;
         let body = request.body().ok_or_else(|| wrong("the request's body is damaged"))?;
         let has_body = !matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let mut sent = self.access().request(method, url, travelling(request, conditions));
+        let (access, fields) = (self.access(), travelling(request, conditions));
+        let is_authorized = access.authorizes(&fields);
+        let mut sent = access.request(method, url, fields);
         if !body.is_empty() {
             sent = sent.body(body);
         } else if has_body {
@@ -320,7 +322,10 @@ impl Origin {
         match sent.send().await {
             Ok(answer) => {
                 *heard = Heard::of(answer.status());
-                Ok(self.answered(answer))
+                match is_authorized && answer.status() == StatusCode::UNAUTHORIZED {
+                    true => Err(Unanswered { refused: unauthorized(path), was_sent: true }),
+                    false => Ok(self.answered(answer)),
+                }
             }
             Err(error) => {
                 let was_sent = !error.is_connect();
@@ -400,10 +405,15 @@ impl Origin {
             None => (Method::HEAD, self.address.0.clone()),
         };
         let agent = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(AGENT))]);
-        let answer = self.access().request(method, url, agent).send().await;
+        let access = self.access();
+        let is_authorized = access.authorizes(&agent);
+        let answer = access.request(method, url, agent).send().await;
         let answer = answer.map_err(|error| in_words(&error.without_url()))?;
         match &self.signer {
             Some(signer) => signer.judge_probe(answer).await,
+            None if is_authorized && answer.status() == StatusCode::UNAUTHORIZED => {
+                Err(UNAUTHORIZED.into())
+            }
             None if answer.status().is_server_error() => {
                 Err(format!("the origin said {}", answer.status()))
             }
@@ -426,7 +436,9 @@ impl Origin {
             true => travelling(&ForwardedRequest::get(), &Fields::default()),
             false => travelling(request, &Fields::default()),
         };
-        let mut sent = self.access().request(Method::GET, url, fields);
+        let access = self.access();
+        let is_authorized = access.authorizes(&fields);
+        let mut sent = access.request(Method::GET, url, fields);
         if let Some(range) = range {
             sent = sent.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
         }
@@ -436,6 +448,9 @@ impl Origin {
         *heard = Heard::Failure;
         let answer = sent.send().await.map_err(|error| broken(path, error))?;
         *heard = Heard::of(answer.status());
+        if is_authorized && answer.status() == StatusCode::UNAUTHORIZED {
+            return Err(unauthorized(path));
+        }
         let mut answer = self.answered(answer);
         if let Some(signer) = &self.signer {
             // A bucket varies only headers for browsers. An object's bytes never vary.
@@ -448,6 +463,14 @@ impl Origin {
         }
         Ok(answer)
     }
+}
+
+/// What is wrong if an origin refuses the edge's own `Authorization`.
+const UNAUTHORIZED: &str = "the origin refuses the edge's user and password, or its Authorization header (401): check them in edge.origin";
+
+/// That is the operator's business, and none of a viewer's: a browser would ask for a password that no viewer has. It says nothing about a film.
+fn unauthorized(path: &str) -> Refused {
+    (Trouble::Wrong, format!("{path}: {UNAUTHORIZED}"))
 }
 
 fn unnameable(path: &str) -> Refused {

@@ -2,6 +2,7 @@
 
 use crate::origin_files::OriginFiles;
 use crate::origin_settings::{HeaderText, OriginSettings, value};
+use data_encoding::BASE64;
 use outbound::{Trusted, with_causes};
 use reqwest::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Url};
@@ -83,6 +84,11 @@ impl OriginAccess {
         Ok(Self { http, fields: fields(settings, files)? })
     }
 
+    /// Whether a request with these `fields` of a viewer gets the edge's own `Authorization`.
+    pub(crate) fn authorizes(&self, fields: &HeaderMap) -> bool {
+        self.fields.contains_key(AUTHORIZATION) && !fields.contains_key(AUTHORIZATION)
+    }
+
     /// A request with these `fields`, and those of the settings in place of a viewer's of the same name. Only `Authorization` of a viewer stays: the
     /// origin answers that viewer, and no other viewer gets its answer.
     pub(crate) fn request(
@@ -92,7 +98,7 @@ impl OriginAccess {
         mut fields: HeaderMap,
     ) -> RequestBuilder {
         for (name, value) in &self.fields {
-            if name != AUTHORIZATION || !fields.contains_key(AUTHORIZATION) {
+            if name != AUTHORIZATION || self.authorizes(&fields) {
                 fields.insert(name, value.clone());
             }
         }
@@ -108,6 +114,13 @@ fn fields(settings: &OriginSettings, files: &OriginFiles) -> Result<HeaderMap, S
         let host = HeaderValue::from_str(host).map_err(|_| wrong("host is no name"))?;
         fields.insert(HOST, host);
     }
+    if let (Some(user), Some(file)) = (&settings.user, &settings.password_file) {
+        fields.insert(
+            AUTHORIZATION,
+            basic(user, files.line(file)?)
+                .map_err(|why| wrong(&format!("the password in {} {why}", file.display())))?,
+        );
+    }
     for (name, text) in &settings.headers {
         let (text, of) = match text {
             HeaderText::Text(text) => (text.as_str(), String::new()),
@@ -119,6 +132,17 @@ fn fields(settings: &OriginSettings, files: &OriginFiles) -> Result<HeaderMap, S
         fields.insert(name.map_err(|_| wrong("a header has no valid name"))?, value);
     }
     Ok(fields)
+}
+
+/// The value of `Authorization` for a user and a password (RFC 7617).
+fn basic(user: &str, password: &str) -> Result<HeaderValue, String> {
+    if password.is_empty() {
+        return Err("is empty".into());
+    }
+    if password.contains(char::is_control) {
+        return Err("has a line end or another control character: write one line".into());
+    }
+    value(&format!("Basic {}", BASE64.encode(format!("{user}:{password}").as_bytes())))
 }
 
 #[cfg(test)]
@@ -149,5 +173,21 @@ mod tests {
         }
         let request = sent(settings, &[("authorization", "Basic theirs")]);
         assert_eq!(request.get_all(AUTHORIZATION).iter().collect::<Vec<_>>(), ["Basic theirs"]);
+    }
+
+    #[test]
+    fn a_user_and_a_password_are_basic_authentication_in_utf_8() {
+        // The examples of RFC 7617, sections 2 and 2.1.
+        let of =
+            |user, password| basic(user, password).map(|value| value.to_str().unwrap().to_owned());
+        let first = of("Aladdin", "open sesame").unwrap();
+        assert_eq!(first, "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==");
+        assert_eq!(of("test", "123\u{a3}").unwrap(), "Basic dGVzdDoxMjPCow==");
+        for (password, said) in
+            [("", "empty"), ("a\nb", "one line"), (&*"a".repeat(4096), "more than")]
+        {
+            let why = of("a", password).unwrap_err();
+            assert!(why.contains(said), "{why}");
+        }
     }
 }

@@ -33,7 +33,9 @@ impl OriginAddress {
             return Err(wrong("only http and https are supported"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(wrong("it must not contain a user name or a password"));
+            return Err(wrong(
+                "it must not contain a user name or a password: set user and password_file of this origin, as in [[edge.origin]]",
+            ));
         }
         if url.query().is_some() || url.fragment().is_some() {
             return Err(wrong("it must not contain a query or a fragment"));

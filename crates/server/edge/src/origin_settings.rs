@@ -21,6 +21,9 @@ pub(crate) const VALUE_BYTES_MAX: usize = 4 << 10;
 /// The most bytes of the values in the configuration, for one origin: they reach the helper in a variable of its environment, of at most 128 KiB.
 const VALUES_BYTES_MAX: usize = 8 << 10;
 
+/// The longest name of a user.
+const USER_BYTES_MAX: usize = 255;
+
 /// A name has at most 253 bytes, and a port 6 with its colon.
 const HOST_BYTES_MAX: usize = 259;
 
@@ -51,6 +54,12 @@ pub struct OriginSettings {
     /// The value of `Host`, in place of the host in the address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The edge's name at the origin, for HTTP Basic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The file with the password of `user`, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
     /// Headers that each request to it has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, HeaderText>,
@@ -126,10 +135,12 @@ impl OriginSettings {
 
     /// The files that its settings name, each with its description for errors.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &'static str)> {
-        self.headers.values().filter_map(|text| match text {
+        let headers = self.headers.values().filter_map(|text| match text {
             HeaderText::Text(_) => None,
             HeaderText::File { file } => Some((file.as_path(), "a header for an origin")),
-        })
+        });
+        let password = self.password_file.as_deref();
+        headers.chain(password.map(|file| (file, "the edge's password at an origin")))
     }
 
     /// The names of its headers, in lower case.
@@ -153,8 +164,31 @@ impl OriginSettings {
             let why = format!("host is {host:?}: write a name such as \"films.example\"");
             return Err(wrong(why));
         }
+        self.check_user().map_err(wrong)?;
         self.check_headers().map_err(wrong)?;
         Ok(address)
+    }
+
+    fn check_user(&self) -> Result<(), String> {
+        let user = match (&self.user, &self.password_file) {
+            (None, None) => return Ok(()),
+            (Some(user), Some(_)) => user,
+            (Some(_), None) => return Err("it has a user, but no password_file".into()),
+            (None, Some(_)) => return Err("it has a password_file, but no user".into()),
+        };
+        // RFC 7617 section 2: the first colon ends the name.
+        if user.is_empty()
+            || user.len() > USER_BYTES_MAX
+            || user.contains(|one: char| one == ':' || one.is_control())
+        {
+            return Err(format!("user is {user:?}: write a name without a colon"));
+        }
+        match self.header_names().any(|name| name == "authorization") {
+            true => {
+                Err("it has a user, and Authorization in headers: leave one of them out".into())
+            }
+            false => Ok(()),
+        }
     }
 
     fn check_headers(&self) -> Result<(), String> {

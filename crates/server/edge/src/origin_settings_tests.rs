@@ -76,6 +76,23 @@ fn a_host_is_a_name_and_buckets_have_no_settings() {
 }
 
 #[test]
+fn a_user_has_a_password_in_a_file_and_no_other_authorization() {
+    for (settings, said) in [
+        (r#""user":"a""#, "no password_file"),
+        (r#""password_file":"/p""#, "no user"),
+        (r#""user":"a:b","password_file":"/p""#, "without a colon"),
+        (r#""user":"","password_file":"/p""#, "without a colon"),
+        (r#""user":"a","password_file":"/p","headers":{"authorization":"b"}"#, "leave one"),
+    ] {
+        let refused = refused(&format!(r#"{{"url":"http://a",{settings}}}"#));
+        assert!(refused.contains(said), "{settings}: {refused}");
+    }
+    let named = parse(r#"{"url":"http://a","user":"a","password_file":"/p"}"#);
+    named.check().unwrap();
+    assert_eq!(named.files().next().unwrap().0, Path::new("/p"));
+}
+
+#[test]
 fn no_value_of_a_header_is_printed() {
     let settings = parse(r#"{"url":"http://a","headers":{"X-A":"hush","X-B":{"file":"/b"}}}"#);
     let shown = format!("{settings:?}");

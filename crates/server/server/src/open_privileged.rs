@@ -279,6 +279,9 @@ pub(crate) fn check(config: &Config) -> Result<(), StartError> {
     }
     load_keys(config)?;
     AddressLists::read(&config.access)?;
+    if config.edge.is_on() {
+        edge::check_files(&config.edge.origin).map_err(|why| StartError::Helper { why })?;
+    }
     config.access_log.as_deref().map_or(Ok(()), check_access_log)?;
     load_tls(config, AlpnProofs::default()).map(|_| ())
 }
