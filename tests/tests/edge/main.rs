@@ -21,6 +21,7 @@ mod lost_helpers;
 mod names;
 mod one_viewer;
 mod origin;
+mod origin_certificates;
 mod origin_settings;
 mod origins;
 mod packager;

@@ -31,7 +31,7 @@ fn values<'a>(head: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 /// Replaces a file as renewals do.
-fn replace(file: &Path, text: &str) {
+pub(crate) fn replace(file: &Path, text: &str) {
     let new = file.with_extension("new");
     fs::write(&new, text).unwrap();
     fs::rename(new, file).unwrap();

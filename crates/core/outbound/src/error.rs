@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 
-use rustls::CertificateError;
+use rustls::{AlertDescription, CertificateError};
 
 /// An error with its causes: reqwest's own text only says that sending failed.
 pub fn with_causes(error: &dyn Error) -> String {
@@ -16,13 +16,17 @@ pub fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// Why the other side's certificate is refused, and what to do, if that is the cause of `error`.
+/// Why the other side's certificate is refused, or ours by it, and what to do, if that is the cause of `error`.
 pub fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     use CertificateError::{
         Expired, ExpiredContext, NotValidForName, NotValidForNameContext, NotValidYet,
         NotValidYetContext, Other, UnknownIssuer,
     };
-    let found = refused(error)?;
+    let found = match tls_error(error)? {
+        rustls::Error::InvalidCertificate(why) => why.clone(),
+        rustls::Error::AlertReceived(alert) => return own_certificate_trouble(*alert),
+        _ => return None,
+    };
     let advice = match &found {
         UnknownIssuer => {
             "no authority that is trusted here has signed it: write the certificate of the authority that has, or this one if it is self-signed, into a file (PEM), \
@@ -44,14 +48,38 @@ pub fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     Some(format!("its certificate is refused, because {advice}"))
 }
 
-/// The certificate error in an error or in its causes. An error that came through a reader or a writer is wrapped inside, and not a cause.
-fn refused(error: &(dyn Error + 'static)) -> Option<CertificateError> {
-    if let Some(rustls::Error::InvalidCertificate(why)) = error.downcast_ref() {
-        return Some(why.clone());
+/// What a server's alert says about this client's certificate.
+fn own_certificate_trouble(alert: AlertDescription) -> Option<String> {
+    use AlertDescription::{
+        AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
+        CertificateUnknown, UnknownCA, UnsupportedCertificate,
+    };
+    match alert {
+        CertificateRequired => Some(
+            "it requires a client certificate, and got none: give this program one, with its key"
+                .into(),
+        ),
+        AccessDenied
+        | BadCertificate
+        | CertificateExpired
+        | CertificateRevoked
+        | CertificateUnknown
+        | UnknownCA
+        | UnsupportedCertificate => Some(format!(
+            "it refuses this program's own certificate ({alert:?}): renew it, or get one from the authority that the server trusts"
+        )),
+        _ => None,
+    }
+}
+
+/// The TLS error in an error or in its causes. An error that came through a reader or a writer is wrapped inside, and not a cause.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(found) = error.downcast_ref() {
+        return Some(found);
     }
     let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    let inner = inner.and_then(|inner| refused(inner));
-    inner.or_else(|| refused(error.source()?))
+    let inner = inner.and_then(|inner| tls_error(inner));
+    inner.or_else(|| tls_error(error.source()?))
 }
 
 #[cfg(test)]
@@ -71,6 +99,19 @@ mod tests {
         assert!(words(CertificateError::NotValidYet).contains("clocks"));
         assert!(words(CertificateError::NotValidForName).contains("use a name that it has"));
         assert!(words(CertificateError::Revoked).contains("get another one"));
+    }
+
+    #[test]
+    fn what_a_server_says_about_our_certificate_is_told_with_what_to_do() {
+        let words = |alert| {
+            let inner = io::Error::other(rustls::Error::AlertReceived(alert));
+            certificate_trouble(&io::Error::other(inner))
+        };
+        let required = words(AlertDescription::CertificateRequired).unwrap();
+        assert!(required.contains("requires a client certificate"), "{required}");
+        let expired = words(AlertDescription::CertificateExpired).unwrap();
+        assert!(expired.contains("CertificateExpired") && expired.contains("renew"), "{expired}");
+        assert_eq!(words(AlertDescription::CloseNotify), None);
     }
 
     #[test]

@@ -3,5 +3,5 @@
 mod client;
 mod error;
 
-pub use client::{Trusted, client};
+pub use client::{ClientIdentity, Trusted, client};
 pub use error::{certificate_trouble, with_causes};

@@ -130,6 +130,9 @@ impl Origin {
     /// # Errors
     /// If they can't be used. Then nothing has changed.
     pub(crate) fn renew(&self, files: &OriginFiles) -> Result<(), String> {
+        if self.settings.files().next().is_none() {
+            return Ok(());
+        }
         let access = OriginAccess::new(&self.settings, files, &self.reach)?;
         *self.access.write().expect("no holder of this lock can panic") = Arc::new(access);
         Ok(())

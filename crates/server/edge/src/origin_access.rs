@@ -3,10 +3,11 @@
 use crate::origin_files::OriginFiles;
 use crate::origin_settings::{HeaderText, OriginSettings, value};
 use data_encoding::BASE64;
-use outbound::{Trusted, with_causes};
+use outbound::{ClientIdentity, Trusted, with_causes};
 use reqwest::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, RequestBuilder, Url};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Url};
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than any connect that succeeds: the second try after a lost packet comes after one second, the third after three.
@@ -44,7 +45,10 @@ pub fn check_files(origins: &[OriginSettings]) -> io::Result<()> {
 /// # Errors
 /// Which one can't be.
 pub(crate) fn check_text(origins: &[OriginSettings], files: &OriginFiles) -> Result<(), String> {
-    origins.iter().try_for_each(|origin| fields(origin, files).map(drop))
+    origins.iter().try_for_each(|origin| {
+        fields(origin, files)?;
+        client(origin, files, &Trusted::default()).map(drop)
+    })
 }
 
 /// A client, and the fields of its requests.
@@ -73,8 +77,7 @@ impl OriginAccess {
         Reach { trusted, silent_max }: &Reach,
     ) -> Result<Self, String> {
         let silent_max = *silent_max;
-        let http = trusted
-            .client()?
+        let http = client(settings, files, trusted)?
             .connect_timeout(CONNECT_MAX.min(silent_max))
             .read_timeout(silent_max)
             .pool_idle_timeout(IDLE_MAX)
@@ -104,6 +107,28 @@ impl OriginAccess {
         }
         self.http.request(method, url).headers(fields)
     }
+}
+
+/// A client of an origin with these settings. If they name no CA certificates, it trusts those in `trusted`.
+fn client(
+    settings: &OriginSettings,
+    files: &OriginFiles,
+    trusted: &Trusted,
+) -> Result<ClientBuilder, String> {
+    let wrong = |what: &str, why: String| format!("edge.origin {}: {what}: {why}", settings.url);
+    let of_file = |file: &PathBuf| {
+        let trusted = Trusted::of_pem(files.text(file)?);
+        trusted.map_err(|why| wrong(&format!("the CA certificates in {}", file.display()), why))
+    };
+    let own = settings.ca.as_ref().map(of_file).transpose()?;
+    let trusted = own.as_ref().unwrap_or(trusted);
+    let (Some(cert), Some(key)) = (&settings.cert, &settings.key) else {
+        return trusted.client(None);
+    };
+    let identity = ClientIdentity::of_pem(files.text(cert)?, files.text(key)?);
+    identity
+        .and_then(|identity| trusted.client(Some(identity)))
+        .map_err(|why| wrong(&format!("cert {} and key {}", cert.display(), key.display()), why))
 }
 
 /// The fields that the settings add to each request.

@@ -50,6 +50,11 @@ impl OriginAddress {
         self.1.is_some()
     }
 
+    /// Whether it is reached over TLS.
+    pub(crate) fn is_https(&self) -> bool {
+        self.0.scheme() == "https"
+    }
+
     /// The port to connect to.
     pub(crate) fn port(&self) -> u16 {
         self.0.port_or_known_default().expect("http and https have one")

@@ -60,6 +60,15 @@ pub struct OriginSettings {
     /// The file with the password of `user`, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password_file: Option<PathBuf>,
+    /// The file with the certificate by which the edge proves who it is, and those of the authorities between (PEM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<PathBuf>,
+    /// The file with the key of `cert` (PEM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// The file with the CA certificates that the origin's certificate has to be from, in place of the system's (PEM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
     /// Headers that each request to it has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, HeaderText>,
@@ -139,8 +148,13 @@ impl OriginSettings {
             HeaderText::Text(_) => None,
             HeaderText::File { file } => Some((file.as_path(), "a header for an origin")),
         });
-        let password = self.password_file.as_deref();
-        headers.chain(password.map(|file| (file, "the edge's password at an origin")))
+        let others = [
+            (&self.password_file, "the edge's password at an origin"),
+            (&self.cert, "the edge's certificate for an origin"),
+            (&self.key, "the private key of the edge's certificate for an origin"),
+            (&self.ca, "the CA certificates for an origin"),
+        ];
+        headers.chain(others.into_iter().filter_map(|(file, what)| Some((file.as_deref()?, what))))
     }
 
     /// The names of its headers, in lower case.
@@ -164,9 +178,22 @@ impl OriginSettings {
             let why = format!("host is {host:?}: write a name such as \"films.example\"");
             return Err(wrong(why));
         }
+        self.check_tls(&address).map_err(wrong)?;
         self.check_user().map_err(wrong)?;
         self.check_headers().map_err(wrong)?;
         Ok(address)
+    }
+
+    fn check_tls(&self, address: &OriginAddress) -> Result<(), String> {
+        match (&self.cert, &self.key) {
+            (Some(_), None) => return Err("it has a cert, but no key".into()),
+            (None, Some(_)) => return Err("it has a key, but no cert".into()),
+            _ => {}
+        }
+        match (self.cert.is_some() || self.ca.is_some()) && !address.is_https() {
+            true => Err("cert, key and ca are for https:// addresses".into()),
+            false => Ok(()),
+        }
     }
 
     fn check_user(&self) -> Result<(), String> {

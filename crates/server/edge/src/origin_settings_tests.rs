@@ -93,6 +93,23 @@ fn a_user_has_a_password_in_a_file_and_no_other_authorization() {
 }
 
 #[test]
+fn certificates_are_for_https_and_have_a_key() {
+    for (settings, said) in [
+        (r#""url":"https://a","cert":"/c""#, "no key"),
+        (r#""url":"https://a","key":"/k""#, "no cert"),
+        (r#""url":"http://a","cert":"/c","key":"/k""#, "https://"),
+        (r#""url":"http://a","ca":"/c""#, "https://"),
+    ] {
+        let refused = refused(&format!("{{{settings}}}"));
+        assert!(refused.contains(said), "{settings}: {refused}");
+    }
+    let files = parse(r#"{"url":"https://a","cert":"/c","key":"/k","ca":"/a"}"#);
+    files.check().unwrap();
+    let files: Vec<_> = files.files().map(|(file, _)| file).collect();
+    assert_eq!(files, ["/c", "/k", "/a"].map(Path::new));
+}
+
+#[test]
 fn no_value_of_a_header_is_printed() {
     let settings = parse(r#"{"url":"http://a","headers":{"X-A":"hush","X-B":{"file":"/b"}}}"#);
     let shown = format!("{settings:?}");
