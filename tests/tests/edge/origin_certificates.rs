@@ -1,7 +1,7 @@
 //! An origin that demands a client certificate, and has one of a private authority: Python's `http.server` over OpenSSL.
 
 use crate::PATIENT;
-use crate::origin_settings::replace;
+use crate::origin_settings::{replace, write_secret};
 use fullbore_tests::{Launch, Plain, Response, Server, tool, until};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
@@ -160,7 +160,7 @@ fn certificates_for_an_origin_that_cannot_be_used_are_refused_before_the_start()
     let (cert, key) = authority.issue("edge");
     let write = |name: &str, text: &str| {
         let path = own.path().join(name);
-        fs::write(&path, text).unwrap();
+        write_secret(&path, text);
         path
     };
     let (cert, key) = (write("edge.pem", &cert), write("edge.key", &key));

@@ -6,7 +6,8 @@ use crate::purging::run_edge;
 use crate::serving::{children, helper};
 use crate::{MIB, PATIENT};
 use fullbore_tests::{Launch, Plain, Server, eventually, until};
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use tempfile::tempdir;
 
@@ -33,8 +34,14 @@ fn values<'a>(head: &'a str, name: &str) -> Vec<&'a str> {
 /// Replaces a file as renewals do.
 pub(crate) fn replace(file: &Path, text: &str) {
     let new = file.with_extension("new");
-    fs::write(&new, text).unwrap();
+    write_secret(&new, text);
     fs::rename(new, file).unwrap();
+}
+
+/// Writes a file that no other user may read.
+pub(crate) fn write_secret(file: &Path, text: &str) {
+    fs::write(file, text).unwrap();
+    fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
 }
 
 #[test]
@@ -42,7 +49,7 @@ fn headers_for_an_origin_are_in_each_request_and_nowhere_else() {
     let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
     let folder = tempdir().unwrap();
     let (secret, log) = (folder.path().join("secret"), folder.path().join("access.log"));
-    fs::write(&secret, "hush-of-file\n").unwrap();
+    write_secret(&secret, "hush-of-file\n");
     let edge = format!(
         "access_log = {log:?}\n{PATIENT}\
          [[edge.origin]]\nurl = \"{}\"\nhost = \"films.example\"\n\
@@ -111,7 +118,7 @@ fn is_nowhere(server: &Server, cache: &Path, log: &Path) {
 fn a_replaced_file_of_a_header_is_used_from_then_on_and_a_bad_one_is_reported() {
     let (origin, cache, folder) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
     let secret = folder.path().join("secret");
-    fs::write(&secret, "first").unwrap();
+    write_secret(&secret, "first");
     let edge = format!(
         "origin = {{ url = \"{}\", headers = {{ X-Origin-Secret = {{ file = {secret:?} }} }} }}",
         origin.url()
@@ -196,7 +203,7 @@ fn with_password(origin: &Origin, file: &Path) -> String {
 fn a_password_of_the_edge_is_for_all_viewers_and_one_of_a_viewer_for_that_viewer() {
     let (origin, cache, folder) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
     let password = folder.path().join("password");
-    fs::write(&password, "pw\n").unwrap();
+    write_secret(&password, "pw\n");
     let edge = format!("origin = {}", with_password(&origin, &password));
     let server = launch(cache.path(), &edge).start();
     let film = origin.put("/film", 1, 3 * MIB, LASTING);
@@ -234,7 +241,7 @@ fn an_origin_that_refuses_the_edges_password_costs_the_cache_nothing() {
     let (a, b, cache) = (Origin::start(), Origin::start(), tempdir().unwrap());
     let folder = tempdir().unwrap();
     let password = folder.path().join("password");
-    fs::write(&password, "pw").unwrap();
+    write_secret(&password, "pw");
     let edge = format!("origin = {}", with_password(&a, &password));
     let server = launch(cache.path(), &edge).start();
     let film = a.put("/film", 1, 2 * MIB, BRIEF);
@@ -269,5 +276,6 @@ fn an_origin_that_refuses_the_edges_password_costs_the_cache_nothing() {
     a.behave(Manner::Status(401, String::new()));
     let film = b.put("/film", 1, 2 * MIB, LASTING);
     assert!(get(&server, "/film", "") == (200, film.to_vec()));
+    server.stderr.wait_for("refuses the edge's user and password");
     assert!(b.seen().iter().all(|seen| values(&seen.head, "authorization").is_empty()));
 }

@@ -30,7 +30,7 @@ pub fn certificate_trouble(error: &(dyn Error + 'static)) -> Option<String> {
     let advice = match &found {
         UnknownIssuer => {
             "no authority that is trusted here has signed it: write the certificate of the authority that has, or this one if it is self-signed, into a file (PEM), \
-             and start this program with SSL_CERT_FILE=FILE"
+             and start this program with SSL_CERT_FILE=FILE, or name the file as ca of an edge's origin"
         }
         Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
             "it is an authority's (CA:TRUE), which openssl makes for self-signed ones, and not a server's: make another, with openssl by \
@@ -56,7 +56,7 @@ fn own_certificate_trouble(alert: AlertDescription) -> Option<String> {
     };
     match alert {
         CertificateRequired => Some(
-            "it requires a client certificate, and got none: give this program one, with its key"
+            "it requires a client certificate, and got none: give this program one, with its key (cert and key of an edge's origin)"
                 .into(),
         ),
         AccessDenied

@@ -146,7 +146,7 @@ impl EdgeConfig {
 
     /// The files that the origins' settings name, each with its description for errors.
     pub(crate) fn files_of_origins(&self) -> impl Iterator<Item = (&Path, &'static str)> {
-        self.origin.iter().flat_map(OriginSettings::files)
+        self.origin.iter().flat_map(OriginSettings::files).map(|(path, what, _)| (path, what))
     }
 
     /// Whether the server is a caching edge.

@@ -29,6 +29,16 @@ pub enum ConfigError {
         #[source]
         why: Box<toml::de::Error>,
     },
+    /// As [`Self::Malformed`], but no text of the file is shown: headers for an origin may be secrets, and others read logs.
+    #[error("in {file}: line {line}: {}", in_plain_words(.fault))]
+    MalformedNearSecrets {
+        /// The file.
+        file: PathBuf,
+        /// The number of the line, from 1.
+        line: usize,
+        /// The fault.
+        fault: String,
+    },
     /// A number is out of bounds.
     #[error("{setting} is {value}; it may be {allowed}")]
     OutOfBounds {
@@ -202,6 +212,21 @@ impl ConfigError {
         allowed: &'static str,
     ) -> Self {
         Self::OutOfBounds { setting, value: value.to_string(), allowed }
+    }
+
+    /// The fault of a file with this text.
+    pub(crate) fn malformed(file: PathBuf, text: &str, why: toml::de::Error) -> Self {
+        if !(text.contains("edge") && text.contains("headers")) {
+            return Self::Malformed { file, why: Box::new(why) };
+        }
+        let before = why.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        let fault = match (why.message().find('"'), why.message().rfind('"')) {
+            (Some(first), Some(last)) if first < last => {
+                format!("{}...{}", &why.message()[..=first], &why.message()[last..])
+            }
+            _ => why.message().to_owned(),
+        };
+        Self::MalformedNearSecrets { file, line: 1 + before.matches('\n').count(), fault }
     }
 
     pub(crate) fn not_of_kind(

@@ -316,7 +316,7 @@ impl Config {
         let text = files::read_text(path, CONFIG_BYTES_MAX)
             .map_err(|why| ConfigError::Unreadable { file: path.to_owned(), why })?;
         let read: Self = toml::from_str(&text)
-            .map_err(|why| ConfigError::Malformed { file: path.to_owned(), why: Box::new(why) })?;
+            .map_err(|why| ConfigError::malformed(path.to_owned(), &text, why))?;
         Ok(Self { file: Some(path.to_owned()), ..read })
     }
 
@@ -567,6 +567,23 @@ pub(crate) mod tests {
         assert!(matches!(error, ConfigError::Malformed { .. }), "{error:?}");
         let said = error.to_string();
         assert!(said.contains("fullbore.toml") && said.contains("line 2"), "{said}");
+    }
+
+    #[test]
+    fn a_fault_near_headers_for_an_origin_shows_none_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fullbore.toml");
+        let secret = r#"headers = { X-A = "swordfish" }"#;
+        for (text, fault) in [
+            (format!(r#"origin = {{ url = "http://a", hots = "b", {secret} }}"#), "hots"),
+            (format!(r#"origin = {{ url = "http://a" {secret} }}"#), "line 3"),
+            (r#"origin = { url = "http://a", headers = "X-A: swordfish" }"#.to_owned(), "the text"),
+            ("[edge.origin.headers]\nX-A = \"swordfish\n".to_owned(), "line 4"),
+        ] {
+            std::fs::write(&file, format!("workers = 2\n[edge]\n{text}\n")).unwrap();
+            let said = Config::read(&file).unwrap_err().to_string();
+            assert!(!said.contains("swordfish") && said.contains(fault), "{text}: {said}");
+        }
     }
 
     #[test]

@@ -313,7 +313,7 @@ impl Origin {
         let body = request.body().ok_or_else(|| wrong("the request's body is damaged"))?;
         let has_body = !matches!(method, Method::GET | Method::HEAD | Method::OPTIONS);
         let (access, fields) = (self.access(), travelling(request, conditions));
-        let is_authorized = access.authorizes(&fields);
+        let is_authorized = access.authorizes(&method, &fields);
         let mut sent = access.request(method, url, fields);
         if !body.is_empty() {
             sent = sent.body(body);
@@ -325,7 +325,7 @@ impl Origin {
         match sent.send().await {
             Ok(answer) => {
                 *heard = Heard::of(answer.status());
-                match is_authorized && answer.status() == StatusCode::UNAUTHORIZED {
+                match is_authorized && self.is_refused(&access, answer.status()) {
                     true => Err(Unanswered { refused: unauthorized(path), was_sent: true }),
                     false => Ok(self.answered(answer)),
                 }
@@ -335,6 +335,15 @@ impl Origin {
                 Err(Unanswered { refused: broken(path, error), was_sent })
             }
         }
+    }
+
+    /// Whether the answer with this status refuses the edge's own `Authorization`. The log says so once.
+    fn is_refused(&self, access: &OriginAccess, status: StatusCode) -> bool {
+        let (is_refused, is_news) = access.note_authorized(status);
+        if is_news {
+            eprintln!("fullbore: {}: {UNAUTHORIZED}", self.address);
+        }
+        is_refused
     }
 
     fn answered(&self, mut answer: Response) -> Response {
@@ -409,7 +418,7 @@ impl Origin {
         };
         let agent = HeaderMap::from_iter([(USER_AGENT, HeaderValue::from_static(AGENT))]);
         let access = self.access();
-        let is_authorized = access.authorizes(&agent);
+        let is_authorized = access.authorizes(&Method::GET, &agent);
         let answer = access.request(method, url, agent).send().await;
         let answer = answer.map_err(|error| in_words(&error.without_url()))?;
         match &self.signer {
@@ -440,7 +449,7 @@ impl Origin {
             false => travelling(request, &Fields::default()),
         };
         let access = self.access();
-        let is_authorized = access.authorizes(&fields);
+        let is_authorized = access.authorizes(&Method::GET, &fields);
         let mut sent = access.request(Method::GET, url, fields);
         if let Some(range) = range {
             sent = sent.header(RANGE, format!("bytes={}-{}", range.start, range.end - 1));
@@ -451,7 +460,7 @@ impl Origin {
         *heard = Heard::Failure;
         let answer = sent.send().await.map_err(|error| broken(path, error))?;
         *heard = Heard::of(answer.status());
-        if is_authorized && answer.status() == StatusCode::UNAUTHORIZED {
+        if is_authorized && self.is_refused(&access, answer.status()) {
             return Err(unauthorized(path));
         }
         let mut answer = self.answered(answer);
@@ -471,7 +480,7 @@ impl Origin {
 /// What is wrong if an origin refuses the edge's own `Authorization`.
 const UNAUTHORIZED: &str = "the origin refuses the edge's user and password, or its Authorization header (401): check them in edge.origin";
 
-/// That is the operator's business, and none of a viewer's: a browser would ask for a password that no viewer has. It says nothing about a film.
+/// No viewer can mend that, and a browser would ask for a password that no viewer has. It says nothing about a film.
 fn unauthorized(path: &str) -> Refused {
     (Trouble::Wrong, format!("{path}: {UNAUTHORIZED}"))
 }

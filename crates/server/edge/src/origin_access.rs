@@ -5,9 +5,10 @@ use crate::origin_settings::{HeaderText, OriginSettings, value};
 use data_encoding::BASE64;
 use outbound::{ClientIdentity, Trusted, with_causes};
 use reqwest::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Url};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder, StatusCode, Url};
 use std::io;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Longer than any connect that succeeds: the second try after a lost packet comes after one second, the third after three.
@@ -55,6 +56,8 @@ pub(crate) fn check_text(origins: &[OriginSettings], files: &OriginFiles) -> Res
 pub(crate) struct OriginAccess {
     http: Client,
     fields: HeaderMap,
+    /// Set if the origin has refused the edge's own `Authorization`, and the log says so.
+    is_refused: AtomicBool,
 }
 
 /// What origins are reached with, whatever their settings are.
@@ -84,12 +87,23 @@ impl OriginAccess {
             .no_proxy()
             .build()
             .map_err(|error| with_causes(&error))?;
-        Ok(Self { http, fields: fields(settings, files)? })
+        let is_refused = AtomicBool::new(false);
+        Ok(Self { http, fields: fields(settings, files)?, is_refused })
     }
 
-    /// Whether a request with these `fields` of a viewer gets the edge's own `Authorization`.
-    pub(crate) fn authorizes(&self, fields: &HeaderMap) -> bool {
-        self.fields.contains_key(AUTHORIZATION) && !fields.contains_key(AUTHORIZATION)
+    /// Whether a request with this method and these `fields` of a viewer gets the edge's own `Authorization`. One that may change something does
+    /// not: a viewer would change it by the edge's rights.
+    pub(crate) fn authorizes(&self, method: &Method, fields: &HeaderMap) -> bool {
+        let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(method);
+        is_safe && self.fields.contains_key(AUTHORIZATION) && !fields.contains_key(AUTHORIZATION)
+    }
+
+    /// Notes the status of an answer to a request with the edge's own `Authorization`. Returns whether that was refused, and whether the log should
+    /// say so: another origin may answer, and then no viewer notices.
+    pub(crate) fn note_authorized(&self, status: StatusCode) -> (bool, bool) {
+        let is_refused = status == StatusCode::UNAUTHORIZED;
+        let was_refused = self.is_refused.swap(is_refused, Ordering::Relaxed);
+        (is_refused, is_refused && !was_refused)
     }
 
     /// A request with these `fields`, and those of the settings in place of a viewer's of the same name. Only `Authorization` of a viewer stays: the
@@ -101,7 +115,7 @@ impl OriginAccess {
         mut fields: HeaderMap,
     ) -> RequestBuilder {
         for (name, value) in &self.fields {
-            if name != AUTHORIZATION || self.authorizes(&fields) {
+            if name != AUTHORIZATION || self.authorizes(&method, &fields) {
                 fields.insert(name, value.clone());
             }
         }
@@ -136,7 +150,7 @@ fn fields(settings: &OriginSettings, files: &OriginFiles) -> Result<HeaderMap, S
     let mut fields = HeaderMap::new();
     let wrong = |what: &str| format!("edge.origin {}: {what}", settings.url);
     if let Some(host) = &settings.host {
-        let host = HeaderValue::from_str(host).map_err(|_| wrong("host is no name"))?;
+        let host = HeaderValue::from_str(host).map_err(|_| wrong("host is not a valid name"))?;
         fields.insert(HOST, host);
     }
     if let (Some(user), Some(file)) = (&settings.user, &settings.password_file) {
@@ -175,6 +189,14 @@ mod tests {
     use super::*;
 
     fn sent(settings: &str, viewers: &[(&'static str, &'static str)]) -> HeaderMap {
+        sent_by(Method::GET, settings, viewers)
+    }
+
+    fn sent_by(
+        method: Method,
+        settings: &str,
+        viewers: &[(&'static str, &'static str)],
+    ) -> HeaderMap {
         let settings: OriginSettings = serde_json::from_str(settings).unwrap();
         let files = OriginFiles::default();
         let reach = Reach { trusted: trusted().unwrap(), silent_max: Duration::from_secs(1) };
@@ -183,7 +205,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
         let url = Url::parse(&settings.url).unwrap();
-        let request = access.request(Method::GET, url, fields.collect()).build().unwrap();
+        let request = access.request(method, url, fields.collect()).build().unwrap();
         request.headers().clone()
     }
 
@@ -198,6 +220,9 @@ mod tests {
         }
         let request = sent(settings, &[("authorization", "Basic theirs")]);
         assert_eq!(request.get_all(AUTHORIZATION).iter().collect::<Vec<_>>(), ["Basic theirs"]);
+        for (method, has_it) in [(Method::HEAD, true), (Method::DELETE, false)] {
+            assert_eq!(sent_by(method, settings, &[]).contains_key(AUTHORIZATION), has_it);
+        }
     }
 
     #[test]

@@ -43,11 +43,16 @@ impl OriginFiles {
     /// Which file can't be read, and for what it is needed.
     pub(crate) fn read(origins: &[OriginSettings]) -> Result<Self, String> {
         let mut texts = BTreeMap::new();
-        for (file, what) in origins.iter().flat_map(OriginSettings::files) {
+        for (file, what, is_secret) in origins.iter().flat_map(OriginSettings::files) {
+            let shown = file.display();
             let text = files::read_text(file, FILE_BYTES_MAX).map_err(|why| {
-                let file = file.display();
-                format!("cannot read {file}, {what}: {why}; check the path in edge.origin, and that this user may read it")
+                format!("cannot read {shown}, {what}: {why}; check the path in edge.origin, and that this user may read it")
             })?;
+            if is_secret && is_open_to_others(file) {
+                return Err(format!(
+                    "{shown}, {what}, is open to other users: run: chmod o= {shown}"
+                ));
+            }
             texts.insert(file.to_owned(), text);
         }
         Ok(Self(texts))
@@ -95,8 +100,9 @@ pub fn keep_current(origins: Vec<OriginSettings>, helper: &mut Command) -> io::R
     }
     // Helpers inherit it.
     let mut handed = File::from(memfd_create("origin-files", MemfdFlags::empty())?);
-    let mut watched = Watched::new(&origins);
-    write(&mut handed, &watched.read(&origins).map_err(io::Error::other)?)?;
+    let (mut watched, mut texts) = (Watched::new(&origins), OriginFiles::default());
+    watched.read(&origins, &mut texts).map_err(io::Error::other)?;
+    write(&mut handed, &texts)?;
     helper.env(HANDED, handed.as_raw_fd().to_string());
     let keep = move || {
         let mut complaint = String::new();
@@ -105,11 +111,10 @@ pub fn keep_current(origins: Vec<OriginSettings>, helper: &mut Command) -> io::R
             if !watched.have_changed() {
                 continue;
             }
-            let read = watched.read(&origins);
-            let written = read.and_then(|texts| {
-                write(&mut handed, &texts).map_err(|why| format!("cannot hand files on: {why}"))
-            });
-            match written {
+            let read = watched.read(&origins, &mut texts);
+            let written =
+                write(&mut handed, &texts).map_err(|why| format!("cannot hand files on: {why}"));
+            match read.and(written) {
                 Ok(()) => {
                     eprintln!(
                         "fullbore: the files for origins reloaded because they changed on disk"
@@ -117,7 +122,7 @@ pub fn keep_current(origins: Vec<OriginSettings>, helper: &mut Command) -> io::R
                     complaint.clear();
                 }
                 Err(why) if why != complaint => {
-                    eprintln!("fullbore: {why}; the files for origins already loaded stay in use");
+                    eprintln!("fullbore: {why}; what was loaded for this origin stays in use");
                     complaint = why;
                 }
                 Err(_) => {}
@@ -134,22 +139,39 @@ struct Watched(Vec<FileStamp>);
 impl Watched {
     fn new(origins: &[OriginSettings]) -> Self {
         let files = origins.iter().flat_map(OriginSettings::files);
-        Self(files.map(|(file, _)| FileStamp::take(file.to_owned())).collect())
+        Self(files.map(|(file, ..)| FileStamp::take(file.to_owned())).collect())
     }
 
     fn have_changed(&self) -> bool {
         self.0.iter().any(FileStamp::is_outdated)
     }
 
-    /// Reads and checks the files. If they can't be used, they still count as changed.
-    fn read(&mut self, origins: &[OriginSettings]) -> Result<OriginFiles, String> {
+    /// Reads and checks the files, and replaces those in `texts`. If one of an origin's can't be used, all of that origin's stay as they are, and
+    /// count as changed.
+    ///
+    /// # Errors
+    /// Why, for the first such origin.
+    fn read(&mut self, origins: &[OriginSettings], texts: &mut OriginFiles) -> Result<(), String> {
         // Before they are read, so that a change in between is noticed later instead of missed.
         let stamps = Self::new(origins);
-        let texts = OriginFiles::read(origins)?;
-        check_text(origins, &texts)?;
-        *self = stamps;
-        Ok(texts)
+        let mut result = Ok(());
+        for origin in origins.iter().map(std::slice::from_ref) {
+            let read = OriginFiles::read(origin);
+            match read.and_then(|read| check_text(origin, &read).map(|()| read)) {
+                Ok(read) => texts.0.extend(read.0),
+                Err(why) => result = result.and(Err(why)),
+            }
+        }
+        if result.is_ok() {
+            *self = stamps;
+        }
+        result
     }
+}
+
+/// Whether every user may read or write a file.
+fn is_open_to_others(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|metadata| metadata.mode() & 0o006 != 0)
 }
 
 /// Replaces the texts in the nameless file. A reader that comes meanwhile finds no JSON, and reads again.
@@ -176,7 +198,7 @@ impl HandedFiles {
     pub fn here() -> io::Result<Self> {
         let Some(number) = std::env::var_os(HANDED) else { return Ok(Self::none()) };
         let number: Option<u32> = number.to_str().and_then(|number| number.parse().ok());
-        let number = number.ok_or_else(|| io::Error::other(format!("{HANDED} is no number")))?;
+        let number = number.ok_or_else(|| io::Error::other(format!("{HANDED} is not a number")))?;
         let file = File::open(format!("/proc/self/fd/{number}"))?;
         Ok(Self { file: Some(file), seen: None })
     }
@@ -212,7 +234,8 @@ impl HandedFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
     use tempfile::tempdir;
 
     fn of_file(file: &Path) -> Vec<OriginSettings> {
@@ -232,6 +255,12 @@ mod tests {
             missing.contains(file.to_str().unwrap()) && missing.contains("header"),
             "{missing}"
         );
+        fs::write(&file, "hush").unwrap();
+        let mode = |mode| fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        mode(0o604);
+        let open = OriginFiles::read(&origins).map(drop).unwrap_err();
+        assert!(open.contains("chmod o=") && !open.contains("hush"), "{open}");
+        mode(0o640);
         for (text, is_usable) in [
             ("hush\n", true),
             ("hush\r\n", true),
@@ -250,6 +279,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_bad_file_of_one_origin_keeps_no_renewed_file_of_another_waiting() {
+        let folder = tempdir().unwrap();
+        let [a, b] = ["a", "b"].map(|name| folder.path().join(name));
+        let put = |file: &Path, text: &str| {
+            fs::write(file, text).unwrap();
+            fs::set_permissions(file, Permissions::from_mode(0o600)).unwrap();
+        };
+        let origins = [of_file(&a), of_file(&b)].concat();
+        put(&a, "a1");
+        put(&b, "b1");
+        let (mut watched, mut texts) = (Watched::new(&origins), OriginFiles::default());
+        watched.read(&origins, &mut texts).unwrap();
+        fs::remove_file(&a).unwrap();
+        put(&b, "another");
+        assert!(watched.have_changed());
+        let why = watched.read(&origins, &mut texts).unwrap_err();
+        assert!(why.contains(a.to_str().unwrap()), "{why}");
+        assert_eq!((texts.line(&a), texts.line(&b)), (Ok("a1"), Ok("another")));
+        assert!(watched.have_changed(), "the bad one is tried again");
     }
 
     #[test]

@@ -142,19 +142,34 @@ impl OriginSettings {
         *self == Self::at(&self.url)
     }
 
-    /// The files that its settings name, each with its description for errors.
-    pub fn files(&self) -> impl Iterator<Item = (&Path, &'static str)> {
+    /// The files that its settings name, each with its description for errors, and with whether other users must not read it.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, &'static str, bool)> {
         let headers = self.headers.values().filter_map(|text| match text {
             HeaderText::Text(_) => None,
-            HeaderText::File { file } => Some((file.as_path(), "a header for an origin")),
+            HeaderText::File { file } => Some((file.as_path(), "a header for an origin", true)),
         });
         let others = [
-            (&self.password_file, "the edge's password at an origin"),
-            (&self.cert, "the edge's certificate for an origin"),
-            (&self.key, "the private key of the edge's certificate for an origin"),
-            (&self.ca, "the CA certificates for an origin"),
+            (&self.password_file, "the edge's password at an origin", true),
+            (&self.cert, "the edge's certificate for an origin", false),
+            (&self.key, "the private key of the edge's certificate for an origin", true),
+            (&self.ca, "the CA certificates for an origin", false),
         ];
-        headers.chain(others.into_iter().filter_map(|(file, what)| Some((file.as_deref()?, what))))
+        let others = others.into_iter();
+        headers
+            .chain(others.filter_map(|(file, what, secret)| Some((file.as_deref()?, what, secret))))
+    }
+
+    /// A warning if a secret of its settings travels unencrypted, to an origin that is not on this machine.
+    pub fn unencrypted(&self) -> Option<String> {
+        let address = OriginAddress::parse(&self.url).ok()?;
+        let has_secrets = self.user.is_some() || !self.headers.is_empty();
+        let is_here = self.url.split("//").nth(1).is_some_and(|rest| {
+            ["127.", "localhost", "[::1]"].iter().any(|host| rest.starts_with(host))
+        });
+        let travels = has_secrets && !address.is_https() && !address.is_bucket() && !is_here;
+        travels.then(|| {
+            format!("edge.origin {address}: the edge's password and headers travel unencrypted there: use https://")
+        })
     }
 
     /// The names of its headers, in lower case.

@@ -17,7 +17,10 @@ fn an_origin_is_an_address_or_a_table() {
     let table = parse(text);
     assert_eq!(serde_json::to_string(&table).unwrap(), text);
     table.check().unwrap();
-    assert_eq!(table.files().collect::<Vec<_>>(), [(Path::new("/b"), "a header for an origin")]);
+    assert_eq!(
+        table.files().collect::<Vec<_>>(),
+        [(Path::new("/b"), "a header for an origin", true)]
+    );
     assert_eq!(table.header_names().collect::<Vec<_>>(), ["x-a", "x-b"]);
     for (text, said) in [
         (r#"{"url":"http://a","hots":"b"}"#, "unknown field `hots`"),
@@ -105,8 +108,27 @@ fn certificates_are_for_https_and_have_a_key() {
     }
     let files = parse(r#"{"url":"https://a","cert":"/c","key":"/k","ca":"/a"}"#);
     files.check().unwrap();
-    let files: Vec<_> = files.files().map(|(file, _)| file).collect();
+    let files: Vec<_> = files.files().map(|(file, ..)| file).collect();
     assert_eq!(files, ["/c", "/k", "/a"].map(Path::new));
+}
+
+#[test]
+fn a_password_that_travels_unencrypted_to_another_machine_is_warned_of() {
+    let with = |url: &str, more: &str| parse(&format!(r#"{{"url":"{url}"{more}}}"#)).unencrypted();
+    let header = r#","headers":{"X-A":"hush"}"#;
+    let warning = with("http://a.example/films", header).unwrap();
+    assert!(warning.contains("http://a.example") && !warning.contains("hush"), "{warning}");
+    let password = r#","user":"a","password_file":"/p""#;
+    assert!(with("http://a.example", password).is_some());
+    for (url, more) in [
+        ("https://a.example", header),
+        ("http://127.0.0.1:80", header),
+        ("http://localhost", header),
+        ("http://[::1]:80", password),
+        ("http://a.example", ""),
+    ] {
+        assert_eq!(with(url, more), None, "{url}");
+    }
 }
 
 #[test]

@@ -42,6 +42,9 @@ impl Starting {
         // The helper needs this, too: without it the server would report ready, and its helper could never begin.
         edge::fetcher::prepare(cache).map_err(cannot)?;
         edge::check_files(&config.edge.origin).map_err(helper)?;
+        for warning in config.edge.origin.iter().filter_map(|origin| origin.unencrypted()) {
+            eprintln!("fullbore: {warning}");
+        }
         let bytes_max = match config.edge.cache_gib {
             0.0 => room(cache).map_err(cannot)?,
             gib => (gib * f64::from(1 << 30)) as u64,
