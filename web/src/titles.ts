@@ -47,8 +47,11 @@ export function shelfUrl(): string {
   return isFleet ? location.pathname : LIBRARY.href;
 }
 
-/** For links to the page of all titles: where another site shows the player in a frame, no other page of ours may be in it. */
-export const outsideFrame: Record<string, string> = window.top === window ? {} : { target: "_blank", rel: "noopener" };
+/** Whether another site shows this page in a frame. */
+export const isFramed = window.top !== window;
+
+/** For links to the page of all titles, which may not be in a frame. */
+export const outsideFrame: Record<string, string> = isFramed ? { target: "_blank", rel: "noopener" } : {};
 
 /** Whether a gateway serves this page, at `/watch?title=films/a`, and not a box, below `/-/`. */
 export const isFleet = /^\/watch\/?$/.test(location.pathname);

@@ -1,10 +1,12 @@
 // Pages on other sites and on a home screen: who may show the player in a frame, and whether browsers offer to install the shelf.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
-import { resolve } from "node:path";
+import { tmpdir } from "node:os";
+import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { FILM, makeLibrary } from "./films.mjs";
 import { Server } from "./server.mjs";
@@ -52,6 +54,8 @@ test("another site shows the player in a frame if it is allowed", async () => {
       look();
     }));
     assert.equal(await frame.locator("header a.control").getAttribute("target"), "_blank");
+    await frame.locator(".about h2").waitFor();
+    assert.equal(await frame.locator(".others").count(), 0);
     viewer.assertContent();
   });
 });
@@ -74,11 +78,16 @@ test("another site that is not allowed shows no player, and none shows the shelf
   });
 });
 
-test("the shelf can be installed", async () => {
+test("the shelf can be installed, also behind a token", async () => {
+  const key = join(mkdtempSync(join(tmpdir(), "fullbore-key-")), "url.key");
+  const sign = (...args) => execFileSync(process.env.FULLBORE_PROGRAM, ["sign", ...args], { encoding: "utf8" }).trim();
+  sign("--new-key", key);
+  const closed = await new Server(server.library).start(`[signing]\nkeys = [${JSON.stringify(key)}]\n[tls]\nenabled = false\n`);
+  const player = sign(`${FILM}/master.m3u8`, "--key", key, "--expires", "1h", "--base", closed.url.replace(/\/$/, ""), "--page");
   const viewer = await Viewer.arrive();
   await viewer.during(async () => {
-    for (const path of ["", "-/"]) {
-      await viewer.page.goto(server.url + path);
+    for (const shelf of [server.url, `${server.url}-/`, player.replace(/-\/watch\/.*/, "")]) {
+      await viewer.page.goto(shelf);
       await viewer.page.locator(".card").first().waitFor();
       const browser = await viewer.context.newCDPSession(viewer.page);
       const { installabilityErrors } = await browser.send("Page.getInstallabilityErrors");
@@ -86,9 +95,12 @@ test("the shelf can be installed", async () => {
       assert.deepEqual(installabilityErrors.filter(({ errorId }) => errorId !== "in-incognito"), []);
       const { url, data } = await browser.send("Page.getAppManifest");
       const { start_url, scope } = JSON.parse(data);
-      assert.equal(new URL(start_url, url).href, `${server.url}-/`);
-      assert.equal(new URL(scope, url).href, server.url);
+      const library = shelf.replace(/-\/$/, "");
+      assert.equal(new URL(start_url, url).href, `${library}-/`);
+      assert.equal(new URL(scope, url).href, library);
     }
     viewer.assertContent();
   });
+  await closed.remove();
+  rmSync(dirname(key), { recursive: true });
 });

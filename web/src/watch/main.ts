@@ -8,7 +8,7 @@ import { element, icon } from "../element";
 import { places } from "../memory";
 import { length, nameLanguage, phrase } from "../phrases";
 import { fleetTitles, isFleet, wantedOfFleet } from "./fleet";
-import { LISTED_ANEW_MS, listWhole, outsideFrame, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
+import { isFramed, LISTED_ANEW_MS, listWhole, outsideFrame, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
 import { isKnown, language } from "../words";
 import { Player } from "./player";
 
@@ -81,7 +81,8 @@ function about(title: Title): HTMLElement {
 function others(title: Title, titles: Title[]): HTMLElement | null {
   const at = titles.indexOf(title);
   const rest = [...titles.slice(at + 1), ...titles.slice(0, at)].slice(0, OTHERS_MAX);
-  if (rest.length === 0) return null;
+  // A site that shows one film hasn't chosen the others.
+  if (rest.length === 0 || isFramed) return null;
   const known = places();
   const cards = rest.map((other) => element("li", {}, card(other, known[other.path])));
   return element("section", { class: "others" }, element("h2", {}, phrase("moreTitles")), element("ul", { class: "cards" }, ...cards));

@@ -49,7 +49,9 @@ pub(crate) fn library_url(
     request: &Request,
     path: &[u8],
 ) -> Option<String> {
-    let host = std::str::from_utf8(request.field(Field::Host)?).ok()?;
+    // The host may be empty (RFC 9112 section 3.2).
+    let host =
+        std::str::from_utf8(request.field(Field::Host)?).ok().filter(|host| !host.is_empty())?;
     let path = std::str::from_utf8(path).ok()?.trim_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };
     Some(format!("{}://{host}/{path}{slash}", settings.scheme))
@@ -93,7 +95,7 @@ pub(crate) fn asked_title(request: &Request, library: &str) -> Option<(String, V
     matches!(scheme, "http" | "https").then(|| (format!("{scheme}://{library}"), place))
 }
 
-/// What oEmbed (section 2.3) reports about the title, an element of `titles.json`. With `is_embeddable` it has the player in a frame that fits
+/// What oEmbed (section 2.3) reports about the title, an element of `titles.json`; none in another format than JSON. With `is_embeddable` it has the player in a frame that fits
 /// into the size that the request's query gives.
 pub(crate) fn oembed(
     title: &[u8],
@@ -102,6 +104,9 @@ pub(crate) fn oembed(
     is_embeddable: bool,
 ) -> Option<String> {
     let title: Title = serde_json::from_slice(title).ok()?;
+    if parameter(request, "format").is_some_and(|format| format != "json") {
+        return None;
+    }
     let name = title.shown_name();
     let mut report = json!({
         "version": "1.0",

@@ -100,8 +100,7 @@ fn metadata(
     (path, place): (&[u8], &[u8]),
     may_name: Option<impl FnMut(&[u8]) -> bool>,
 ) -> Option<String> {
-    let title =
-        list.title(place).filter(|_| may_name.is_none_or(|mut may_name| may_name(place)))?;
+    let title = named(list, place, may_name)?;
     let above = path_above(request, path);
     let library = link_preview::library_url(&worker.libraries.pages, request, above)?;
     link_preview::open_graph(title, &library)
@@ -118,9 +117,19 @@ fn oembed(
     let settings = &worker.libraries.pages;
     let library = link_preview::library_url(settings, request, path_above(request, path))?;
     let (library, place) = link_preview::asked_title(request, &library)?;
-    let title =
-        list.title(&place).filter(|_| may_name.is_none_or(|mut may_name| may_name(&place)))?;
+    let title = named(list, &place, may_name)?;
     link_preview::oembed(title, &library, request, settings.is_player_embeddable)
+}
+
+/// The title at `place`, as JSON, if `may_name` allows it.
+fn named<'l>(
+    list: &'l List,
+    place: &[u8],
+    may_name: Option<impl FnMut(&[u8]) -> bool>,
+) -> Option<&'l [u8]> {
+    let (name, title) = list.title(place)?;
+    let is_allowed = may_name.is_none_or(|mut may_name| may_name(name.as_os_str().as_bytes()));
+    is_allowed.then_some(title)
 }
 
 /// The answer to a health check of a healthy server.

@@ -2,16 +2,17 @@
 //! library lists its titles, and a folder on a hanging disk delays no other.
 //!
 //! A request gets the latest list, and triggers a new one, but not sooner than two seconds after the last. Without
-//! requests, no list is made. So a list is as old as the last visit, and the pages request it twice. The list is bounded as [`catalog::shelf`] is.
+//! requests, no list is made. So a list is as old as the last visit, and the pages request it twice. A title's page requests it, too. The list is bounded as [`catalog::shelf`] is.
 
 use crate::folders::Folders;
 use catalog::shelf::{Item, ShelfReader};
 use catalog::{TITLES_MAX, is_held};
 use disk::Names;
+use escape::unicode::composed;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -58,6 +59,8 @@ pub struct List {
     pub json: Arc<[u8]>,
     /// The same in gzip's format (RFC 1952): a tenth of the size. The list of some titles has none, because a worker makes it.
     pub gzip: Option<Arc<[u8]>>,
+    /// The number in `titles` of the title with each composed name (NFC). The list of some titles has none.
+    numbers: HashMap<Box<[u8]>, usize>,
     /// Its entity tag, with quotes.
     pub etag: String,
 }
@@ -138,7 +141,7 @@ impl Kept {
         let list = || self.list.lock().expect("no holder of this lock can panic");
         // Current and future responses share one copy of an equal list.
         if list().json != made.json {
-            let made = Arc::new(made.compressed());
+            let made = Arc::new(made.finished());
             *list() = made;
         }
     }
@@ -217,20 +220,34 @@ impl List {
         let mut hasher = DefaultHasher::new();
         hasher.write(&json);
         let etag = format!("\"{:016x}\"", hasher.finish());
-        Self { titles, is_complete, json: json.into(), gzip: None, etag }
+        let numbers = HashMap::new();
+        Self { titles, is_complete, json: json.into(), gzip: None, numbers, etag }
     }
 
-    fn compressed(self) -> Self {
+    /// Adds what takes long, and what only the list of all titles needs.
+    fn finished(self) -> Self {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         let written = gzip.write_all(&self.json).and_then(|()| gzip.finish());
-        Self { gzip: Some(written.expect("memory takes all that is written").into()), ..self }
+        let mut numbers = HashMap::new();
+        for (number, (name, _)) in self.titles.iter().enumerate() {
+            let name = name.as_os_str().as_bytes();
+            let composed = composed(name);
+            // A composed name goes before others, as for files.
+            if *composed == *name || !numbers.contains_key(&*composed) {
+                numbers.insert(composed.as_ref().into(), number);
+            }
+        }
+        Self {
+            gzip: Some(written.expect("memory takes all that is written").into()),
+            numbers,
+            ..self
+        }
     }
 
-    /// The title at this place of the library, as JSON.
-    pub fn title(&self, location: &[u8]) -> Option<&[u8]> {
-        let is_it = |(at, _): &&(PathBuf, _)| at.as_os_str().as_bytes() == location;
-        let (_, place) = self.titles.iter().find(is_it)?;
-        Some(&self.json[place.clone()])
+    /// The title at this place of the library, by either form of its name: the place as it is on disk, and the title as JSON.
+    pub fn title(&self, place: &[u8]) -> Option<(&Path, &[u8])> {
+        let (name, range) = self.titles.get(*self.numbers.get(&*composed(place))?)?;
+        Some((name, &self.json[range.clone()]))
     }
 }
 

@@ -21,6 +21,7 @@ fn library() -> tempfile::TempDir {
            "audio":[],"poster":"v-1/poster.jpg"}"#,
     );
     write(r#"b "1" <i>&amp;.mp4"#, "");
+    write("Ame\u{301}lie.mp4", "");
     root
 }
 
@@ -134,6 +135,13 @@ fn a_site_that_may_embed_gets_a_player_that_fits_and_nobody_else_does() {
         ("&maxwidth=0", 1, 1),
         ("&maxwidth=x&maxheight=-1", 640, 480),
     ] {
+        // By either form of Unicode; one of them is on disk.
+        for name in ["Am%C3%A9lie.mp4", "Ame%CC%81lie.mp4"] {
+            let page = metadata(&mut viewer, &format!("/-/watch/{name}"));
+            assert!(page.contains("og:title") || !are_pages_built(&page), "{name}");
+            let asked = format!("url=http://h/-/watch/{}", name.replace('%', "%25"));
+            assert_eq!(oembed(&mut viewer, &asked).status, 200, "{name}");
+        }
         let report = json(&oembed(&mut viewer, &format!("{url}{bounds}")));
         assert_eq!(
             (&report["width"], &report["height"]),
@@ -156,6 +164,7 @@ fn a_site_that_may_embed_gets_a_player_that_fits_and_nobody_else_does() {
         "url=javascript://h/-/watch/films/a_film",
         "url=/-/watch/films/a_film",
         "url=https://h/-/watch/films/a_film%25zz",
+        "url=https://h/-/watch/films/a_film&format=xml",
         "url=%zz",
     ] {
         assert_eq!(oembed(&mut viewer, bad).status, 404, "{bad}");
