@@ -262,10 +262,10 @@ mod tests {
         assert!(open.contains("chmod o=") && !open.contains("hush"), "{open}");
         mode(0o640);
         for (text, is_usable) in [
-            ("hush\n", true),
-            ("hush\r\n", true),
-            ("hush", true),
-            ("hush\nhush\n", false),
+            ("swordfish\n", true),
+            ("swordfish\r\n", true),
+            ("swordfish", true),
+            ("swordfish\nswordfish\n", false),
             ("\n", false),
         ] {
             fs::write(&file, text).unwrap();
@@ -273,9 +273,12 @@ mod tests {
             let checked = check_text(&origins, &texts);
             assert_eq!(checked.is_ok(), is_usable, "{text:?}");
             match checked {
-                Ok(()) => assert_eq!(texts.line(&file), Ok("hush")),
+                Ok(()) => assert_eq!(texts.line(&file), Ok("swordfish")),
                 Err(why) => {
-                    assert!(why.contains(file.to_str().unwrap()) && !why.contains("hush"), "{why}");
+                    assert!(
+                        why.contains(file.to_str().unwrap()) && !why.contains("swordfish"),
+                        "{why}"
+                    );
                 }
             }
         }
