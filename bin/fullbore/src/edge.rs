@@ -7,7 +7,7 @@ mod shown;
 mod why;
 
 use clap::{Args, Subcommand};
-use edge::fetcher::{self, HelperOptions};
+use edge::fetcher::{self, HelperOptions, OriginSpread};
 use edge::origin_files::{self, HandedFiles};
 use edge::{PAUSE_MAX, credentials};
 use helper_process::keeper;
@@ -56,6 +56,9 @@ struct Helper {
     /// Seconds of silence after which the origin counts as unreachable
     #[arg(long, value_name = "SECONDS")]
     silent: f64,
+    /// Spread requests over the origins by a hash of their paths
+    #[arg(long)]
+    by_hash: bool,
     /// Don't confine the helper
     #[arg(long)]
     no_sandbox: bool,
@@ -85,10 +88,11 @@ impl Helper {
     }
 
     fn helper(&self) -> Command {
-        let Self { cache, bytes, silent, no_sandbox, .. } = self;
+        let Self { cache, bytes, silent, by_hash, no_sandbox, .. } = self;
         let mut command = Command::new("/proc/self/exe");
         command.args(["edge", "helper", "--bytes", &bytes.to_string()]);
         command.args(["--silent", &silent.to_string(), "--cache"]).arg(cache);
+        command.args(by_hash.then_some("--by-hash"));
         command.args(no_sandbox.then_some("--no-sandbox"));
         command
     }
@@ -98,8 +102,10 @@ impl Helper {
         let silent_max = Duration::from_secs_f64(self.silent);
         let Self { cache, bytes: bytes_max, no_sandbox, .. } = self;
         let (origins, files) = (origin_files::handed_on()?, HandedFiles::here()?);
+        let spread = if self.by_hash { OriginSpread::Hash } else { OriginSpread::Order };
         let is_confined = !no_sandbox;
-        let options = HelperOptions { origins, files, cache, bytes_max, silent_max, is_confined };
+        let options =
+            HelperOptions { origins, spread, files, cache, bytes_max, silent_max, is_confined };
         fetcher::run(options, socket)
     }
 }

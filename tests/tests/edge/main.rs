@@ -37,6 +37,7 @@ mod s3_server;
 mod serving;
 mod signed;
 mod slowhttp;
+mod tier;
 mod warm;
 
 use fullbore_tests::{Launch, Server};

@@ -162,7 +162,7 @@ mod tests {
                 "[[edge.origin]]\nurl = \"http://a\"\nheaders = {{ X-A = \"{secret}\", X-B = {{ file = \"/b\" }} }}"
             )
         };
-        let told = changes(&config("hush"), &config("quiet"));
+        let told = changes(&config("swordfish"), &config("quiet"));
         let shown =
             json!([{ "url": "http://a", "headers": { "X-A": "...", "X-B": { "file": "/b" } } }]);
         assert_eq!(told, [("edge.origin".into(), shown.clone(), shown, Takes::Restart)]);
@@ -185,6 +185,7 @@ mod tests {
             "[::]:1",
             "192.0.2.0/24",
             "http://other",
+            "hash",
             "10.0.0.1",
         ];
         match value {

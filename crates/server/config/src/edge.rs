@@ -6,6 +6,7 @@ pub use rules::{EdgeRule, EdgeRuleFault, ParameterName, QueryNames, QueryUse};
 
 use super::entrance::{check_prefixes, prefixes};
 use super::{ConfigError, Route};
+use edge::fetcher::OriginSpread;
 use edge::{ORIGINS_MAX, OriginAddress, OriginSettings};
 use net::Prefixes;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -31,6 +32,8 @@ pub struct EdgeConfig {
     /// serves its library.
     #[serde(deserialize_with = "one_or_more", skip_serializing_if = "Vec::is_empty")]
     pub origin: Vec<OriginSettings>,
+    /// How requests are spread over several origins.
+    pub spread: OriginSpread,
     /// The cache's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<PathBuf>,
@@ -59,6 +62,7 @@ impl Default for EdgeConfig {
     fn default() -> Self {
         Self {
             origin: Vec::new(),
+            spread: OriginSpread::default(),
             cache: None,
             cache_gib: 0.0,
             silent_seconds: 10.0,

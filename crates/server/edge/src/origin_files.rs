@@ -255,11 +255,11 @@ mod tests {
             missing.contains(file.to_str().unwrap()) && missing.contains("header"),
             "{missing}"
         );
-        fs::write(&file, "hush").unwrap();
+        fs::write(&file, "swordfish").unwrap();
         let mode = |mode| fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
         mode(0o604);
         let open = OriginFiles::read(&origins).map(drop).unwrap_err();
-        assert!(open.contains("chmod o=") && !open.contains("hush"), "{open}");
+        assert!(open.contains("chmod o=") && !open.contains("swordfish"), "{open}");
         mode(0o640);
         for (text, is_usable) in [
             ("swordfish\n", true),

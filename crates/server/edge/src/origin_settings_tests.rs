@@ -115,9 +115,9 @@ fn certificates_are_for_https_and_have_a_key() {
 #[test]
 fn a_password_that_travels_unencrypted_to_another_machine_is_warned_of() {
     let with = |url: &str, more: &str| parse(&format!(r#"{{"url":"{url}"{more}}}"#)).unencrypted();
-    let header = r#","headers":{"X-A":"hush"}"#;
+    let header = r#","headers":{"X-A":"swordfish"}"#;
     let warning = with("http://a.example/films", header).unwrap();
-    assert!(warning.contains("http://a.example") && !warning.contains("hush"), "{warning}");
+    assert!(warning.contains("http://a.example") && !warning.contains("swordfish"), "{warning}");
     let password = r#","user":"a","password_file":"/p""#;
     assert!(with("http://a.example", password).is_some());
     for (url, more) in [

@@ -377,7 +377,7 @@ impl Helper {
     ) -> Result<Option<Tags>, Refused> {
         let mut now = terms_of_304(known, header)?;
         let before = known.said().terms;
-        known.note_origin(origin);
+        known.note_origin(origin, self.origins.rank(&known.path, origin));
         self.origins.localize(origin, &known.path, &mut now.fields);
         let content_type = now.content_type.or(before.content_type);
         let (modified, is_date_strong) = match now.modified {
@@ -403,7 +403,7 @@ impl Helper {
         let status = found.body.status();
         if let Some(known) = known {
             if known.etag == found.terms.etag && known.size == found.size {
-                known.note_origin(found.origin);
+                known.note_origin(found.origin, self.origins.rank(path, found.origin));
                 known.note_size_of(found.origin);
                 let former = known.renew(found.terms);
                 self.retag(&known, former);
@@ -423,7 +423,7 @@ impl Helper {
             created.map_err(|error| full_disk::refused(path, &error))
         };
         let object = Arc::new(self.fit(OBJECT_BYTES, create).await?);
-        object.came_from(found.origin);
+        object.came_from(found.origin, self.origins.rank(path, found.origin));
         // Before the object becomes visible: requests for these blocks are answered from this body.
         let blocks = found.range.start / BLOCK_BYTES..found.range.end.div_ceil(BLOCK_BYTES);
         object.take(blocks.clone());

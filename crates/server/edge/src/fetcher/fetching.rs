@@ -119,7 +119,7 @@ impl Helper {
         *broke_off = has_failed.then_some(origin);
         self.origins.note(origin, !has_failed);
         if !has_failed {
-            object.note_origin(origin);
+            object.note_origin(origin, self.origins.rank(&object.path, origin));
         }
         taken_in
     }

@@ -140,6 +140,7 @@ mod tests {
     fn helper(cache: &Path, bytes_max: u64) -> Helper {
         let options = HelperOptions {
             origins: vec![OriginSettings::at("http://127.0.0.1:1")],
+            spread: crate::fetcher::OriginSpread::default(),
             files: HandedFiles::none(),
             cache: cache.to_owned(),
             bytes_max,

@@ -20,6 +20,7 @@ mod reasons;
 mod receiving;
 mod restoring;
 mod slots;
+mod spread;
 mod telling;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
@@ -42,6 +43,7 @@ use passed_space::PassedSpace;
 use passing::UnderWay;
 use reasons::RecentReasons;
 use slots::Slots;
+pub use spread::OriginSpread;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -64,6 +66,8 @@ const SAID_CHARACTERS_MAX: usize = 500;
 pub struct HelperOptions {
     /// The origins of the objects, in order of preference.
     pub origins: Vec<OriginSettings>,
+    /// How requests are spread over them.
+    pub spread: OriginSpread,
     /// The texts of the files that the origins' settings name.
     pub files: HandedFiles,
     /// The folder where they are kept.
@@ -179,9 +183,10 @@ impl Known {
 impl Helper {
     /// Opens the cache, and drops privileges that are not needed any more. Also returns the receiver of the messages to send.
     fn new(options: HelperOptions) -> io::Result<(Self, Receiver<Telling>)> {
-        let HelperOptions { origins, files, cache, bytes_max, silent_max, is_confined } = options;
+        let HelperOptions { origins, spread, files, cache, bytes_max, silent_max, is_confined } =
+            options;
         let (told, telling) = channel();
-        let origins = Origins::new((origins, files), silent_max, Sender::clone(&told));
+        let origins = Origins::new((origins, files), (spread, silent_max), Sender::clone(&told));
         let mut origins = origins.map_err(io::Error::other)?;
         let addresses = || origins.all().iter().map(Origin::address);
         let ports: Vec<u16> = addresses().map(OriginAddress::port).collect();

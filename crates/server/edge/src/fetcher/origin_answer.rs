@@ -102,8 +102,8 @@ pub(super) fn stored(
     }
 }
 
-/// Whether an origin refuses what one before it may have, which failed or is passed over. This viewer gets the refusal, and the next one the other
-/// origin's answer if that is back.
-pub(super) fn is_doubtful(origin: usize, status: u16) -> bool {
-    origin > 0 && (400..500).contains(&status)
+/// Whether an origin of this rank for a path refuses what one before it may have, which failed or is passed over. This viewer gets the refusal, and
+/// the next one the other origin's answer if that is back.
+pub(super) fn is_doubtful(rank: usize, status: u16) -> bool {
+    rank > 0 && (400..500).contains(&status)
 }

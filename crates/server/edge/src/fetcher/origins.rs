@@ -1,4 +1,4 @@
-//! The origins, which hold the same films, in order of preference: the one that a request goes to, and those that it goes on to.
+//! The origins, which hold the same films, in order of preference ([`Preference`]): the one that a request goes to, and those that it goes on to.
 //!
 //! One try asks one origin after the other until one has an answer. An origin that doesn't answer, or with an error of its own, has failed; one that
 //! has failed several times in a row is passed over ([`Circuit`]). If all are passed over, none is: there may be an answer all the same.
@@ -15,6 +15,7 @@ use super::answering::terms_of_304;
 use super::circuit::{Circuit, FAILURES_MAX};
 use super::leaving::Viewer;
 use super::passing::with_own_fields;
+use super::spread::{OriginSpread, Preference};
 use super::telling::Telling;
 use crate::contract::{EdgeTold, ForwardedRequest, OriginAsked, Trouble};
 use crate::http_cache::{Fields, is_blocking_reload};
@@ -38,6 +39,7 @@ const NAME_CHARACTERS_MAX: usize = 200;
 pub(super) struct Origins {
     all: Vec<Origin>,
     circuits: Mutex<Vec<Circuit>>,
+    preference: Preference,
     files: Mutex<HandedFiles>,
     told: Sender<Telling>,
     silent_max: Duration,
@@ -51,7 +53,7 @@ impl Origins {
     /// If the files that the settings name, those for certificates, or the credentials for a bucket can't be used.
     pub(super) fn new(
         (origins, mut files): (Vec<OriginSettings>, HandedFiles),
-        silent_max: Duration,
+        (spread, silent_max): (OriginSpread, Duration),
         told: Sender<Telling>,
     ) -> Result<Self, String> {
         let reach = Reach { trusted: trusted()?, silent_max };
@@ -64,8 +66,10 @@ impl Origins {
             return Err("an edge needs an origin".into());
         }
         let circuits = Mutex::new(all.iter().map(|_| Circuit::default()).collect());
-        let files = Mutex::new(files);
-        Ok(Self { all, circuits, files, told, silent_max, confined: Confined::not() })
+        let addresses = all.iter().map(|origin| origin.address().to_string());
+        let preference = Preference::new(spread, addresses);
+        let (files, confined) = (Mutex::new(files), Confined::not());
+        Ok(Self { all, circuits, preference, files, told, silent_max, confined })
     }
 
     /// Has requests made with the texts of the files that settings name, as they are from now on. Looks once a second whether the keeper, which
@@ -113,6 +117,11 @@ impl Origins {
         &self.all
     }
 
+    /// The place of an origin in the order for `path`, from 0.
+    pub(super) fn rank(&self, path: &str, number: usize) -> usize {
+        self.preference.rank(path, number)
+    }
+
     /// The address of an origin, if there are several.
     pub(super) fn name(&self, number: usize) -> Option<String> {
         let origin = self.all.get(number).filter(|_| self.all.len() > 1)?;
@@ -141,7 +150,7 @@ impl Origins {
         let mut failures = Failures::default();
         let etag = known.map(|known| known.etag.as_str());
         self.begin_trials(path);
-        for number in self.order(None) {
+        for number in self.order(path, None) {
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let looked = origin.look(path, range.clone(), etag, request, is_last, &mut heard).await;
             let has_failed = match &looked {
@@ -158,7 +167,8 @@ impl Origins {
                 }
                 continue;
             }
-            let Some(known) = known.filter(|known| known.came_before(number)) else {
+            let Some(known) = known.filter(|known| known.came_before(self.rank(path, number)))
+            else {
                 return looked;
             };
             match looked {
@@ -185,9 +195,10 @@ impl Origins {
         let path = &object.path;
         let mut failures = Failures::default();
         self.begin_trials(path);
-        let order = self.order(avoided);
+        let order = self.order(path, avoided);
+        let came_before = |number: usize| object.came_before(self.rank(path, number));
         // Whether one of those asked can say that the film is over.
-        let has_own = order.iter().any(|number| !object.came_before(*number));
+        let has_own = order.iter().any(|number| !came_before(*number));
         for number in order {
             let version = (&*object.etag, object.size_of(number));
             let (origin, mut heard) = (&self.all[number], Heard::default());
@@ -202,13 +213,13 @@ impl Origins {
                 Err(refused) => refused,
             };
             self.note_heard(number, (heard, why.is_failure()), true);
-            let why = match (why, object.came_before(number)) {
+            let why = match (why, came_before(number)) {
                 (Trouble::NotFound, false) => Trouble::Changed,
                 (Trouble::NotFound | Trouble::Uncacheable, true) => Trouble::Unreachable,
                 (Trouble::Changed, true) if has_own => Trouble::Unreachable,
                 (why, _) => why,
             };
-            if object.is_from(number) && why.tries() > 1 {
+            if object.is_from(number, self.rank(path, number)) && why.tries() > 1 {
                 failures.forget_verdict();
             }
             failures.add(Err((why, said)));
@@ -225,12 +236,13 @@ impl Origins {
     ) -> Result<Response, Refused> {
         let mut failures = Failures::default();
         self.begin_trials(path);
-        for number in self.order(None) {
+        for number in self.order(path, None) {
+            let rank = self.rank(path, number);
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let answer = origin.forward(path, request, conditions, &mut heard).await;
             let answer = answer.map_err(|unanswered| match unanswered.refused {
                 // A bucket has no words for viewers, and its word doesn't end what is stored if one before it may have it.
-                (Trouble::NotFound, said) if number > 0 && conditions.has("if-none-match") => {
+                (Trouble::NotFound, said) if rank > 0 && conditions.has("if-none-match") => {
                     (Trouble::Unreachable, said)
                 }
                 refused => refused,
@@ -258,7 +270,7 @@ impl Origins {
         viewer: &Viewer,
     ) -> Result<Response, Refused> {
         let mut failures = Failures::default();
-        let order = self.order(None).into_iter();
+        let order = self.order(path, None).into_iter();
         for number in order.take_while(|_| !viewer.has_left()) {
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let answer = origin.forward(path, request, &Fields::default(), &mut heard).await;
@@ -274,14 +286,14 @@ impl Origins {
         failures.result(path)
     }
 
-    /// The origins to ask in one try.
-    fn order(&self, avoided: Option<usize>) -> Vec<usize> {
+    /// The origins to ask for `path` in one try.
+    fn order(&self, path: &str, avoided: Option<usize>) -> Vec<usize> {
+        let all = self.preference.order(path);
         let circuits = self.circuits();
-        let numbers = 0..circuits.len();
         let mut order: Vec<usize> =
-            numbers.clone().filter(|number| !circuits[*number].is_open()).collect();
+            all.iter().copied().filter(|number| !circuits[*number].is_open()).collect();
         if order.is_empty() {
-            return numbers.collect();
+            return all;
         }
         order.sort_by_key(|number| Some(*number) == avoided);
         order

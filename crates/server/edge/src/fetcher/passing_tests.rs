@@ -328,6 +328,7 @@ fn a_change_that_gets_no_turn_at_the_origin_is_not_sent() {
     let cache = tempfile::tempdir().unwrap();
     let options = HelperOptions {
         origins: vec![OriginSettings::at("http://127.0.0.1:1")],
+        spread: crate::fetcher::OriginSpread::default(),
         files: HandedFiles::none(),
         cache: cache.path().to_owned(),
         bytes_max: 1 << 30,

@@ -379,7 +379,7 @@ impl Helper {
     /// The origin gives something that can't be stored in place of what is stored.
     fn withdraw(&self, stored: &StoredResponse, (origin, status): (usize, u16)) {
         match is_about_request(status) {
-            _ if is_doubtful(origin, status) => {}
+            _ if is_doubtful(self.origins.rank(&stored.path, origin), status) => {}
             true => self.outdate(&stored.path),
             false => self.forget_response(stored.number),
         }
@@ -432,7 +432,7 @@ impl Helper {
             is_result && is_plain && is_explicit && is_own.as_deref() == Some(path)
         };
         match request.method == "GET" || is_posted() {
-            _ if is_doubtful(origin, status) => {
+            _ if is_doubtful(self.origins.rank(path, origin), status) => {
                 Err("the origin that refused it was asked only because one before it failed")
             }
             true if fits => may_store(&request.fields, status, fields),

@@ -58,9 +58,11 @@ pub(crate) struct Stored {
     state: Mutex<State>,
 }
 
-/// The origins that had a version, by their place in the order of preference. Not known after a restart: then it counts as the first one's.
+/// The origins that had a version. Not known after a restart: then it counts as the first one's.
 struct SentBy {
+    /// The lowest rank of those: the place in the order of preference for its path.
     first: AtomicUsize,
+    /// The number of the latest.
     last: AtomicUsize,
     /// Those that have said how long it is: a bit for each.
     sized: AtomicUsize,
@@ -311,8 +313,8 @@ impl Stored {
     }
 
     /// It is new, and this origin has it.
-    pub(crate) fn came_from(&self, origin: usize) {
-        self.sent_by.first.store(origin, Relaxed);
+    pub(crate) fn came_from(&self, origin: usize, rank: usize) {
+        self.sent_by.first.store(rank, Relaxed);
         self.sent_by.last.store(origin, Relaxed);
         self.sent_by.sized.store(1 << origin, Relaxed);
     }
@@ -328,19 +330,19 @@ impl Stored {
     }
 
     /// An origin has sent some of it, or has confirmed it.
-    pub(crate) fn note_origin(&self, origin: usize) {
-        self.sent_by.first.fetch_min(origin, Relaxed);
+    pub(crate) fn note_origin(&self, origin: usize, rank: usize) {
+        self.sent_by.first.fetch_min(rank, Relaxed);
         self.sent_by.last.store(origin, Relaxed);
     }
 
-    /// Whether only origins before this one are known to have had it.
-    pub(crate) fn came_before(&self, origin: usize) -> bool {
-        self.sent_by.first.load(Relaxed) < origin
+    /// Whether only origins before the one of this rank are known to have had it.
+    pub(crate) fn came_before(&self, rank: usize) -> bool {
+        self.sent_by.first.load(Relaxed) < rank
     }
 
     /// Whether this origin is known to have had it.
-    pub(crate) fn is_from(&self, origin: usize) -> bool {
-        [&self.sent_by.first, &self.sent_by.last].iter().any(|one| one.load(Relaxed) == origin)
+    pub(crate) fn is_from(&self, origin: usize, rank: usize) -> bool {
+        self.sent_by.first.load(Relaxed) == rank || self.sent_by.last.load(Relaxed) == origin
     }
 
     /// The number of the origin that has last sent some of it or confirmed it, unless that was before a restart.

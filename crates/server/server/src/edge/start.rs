@@ -5,6 +5,7 @@ use crate::start_error::StartError;
 use config::Config;
 use edge::contract::passed_bytes_max;
 use edge::credentials::HandedOn;
+use edge::fetcher::OriginSpread;
 use edge::origin_files;
 use helper_process::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};
@@ -57,6 +58,7 @@ impl Starting {
         let mut keeper = keeper
             .args(["edge", "helper", "--bytes", &bytes_max.to_string()])
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])
+            .args((config.edge.spread == OriginSpread::Hash).then_some("--by-hash"))
             .args((!config.sandbox).then_some("--no-sandbox"))
             .arg("--cache")
             .arg(cache)
