@@ -97,8 +97,8 @@ impl Drop for Demanding {
 }
 
 fn launch(cache: &Path, port: u16, settings: &str) -> Launch {
-    let text = format!("{PATIENT}origin = {{ url = \"https://127.0.0.1:{port}\"{settings} }}\n");
-    Launch::bare().config(&text).arguments("--tls off --cache").argument(cache)
+    let origin = format!("origin = {{ url = \"https://127.0.0.1:{port}\"{settings} }}");
+    Launch::bare().config(&format!("{PATIENT}cache = {cache:?}\n{origin}\n")).arguments("--tls off")
 }
 
 fn page(server: &Server) -> Response {

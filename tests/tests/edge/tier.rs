@@ -23,16 +23,16 @@ fn folders<const COUNT: usize>() -> [TempDir; COUNT] {
 /// A member of the tier. It calls itself so in a header of its own.
 fn shield(origin: &Origin, cache: &Path, name: &str) -> Server {
     let text = format!(
-        "{PATIENT}origin = {{ url = \"{}\", headers = {{ X-Shield = \"{name}\" }} }}\n",
+        "{PATIENT}cache = {cache:?}\norigin = {{ url = \"{}\", headers = {{ X-Shield = \"{name}\" }} }}\n",
         origin.url()
     );
-    Launch::bare().config(&text).arguments("--tls off --cache").argument(cache).start()
+    Launch::bare().config(&text).arguments("--tls off").start()
 }
 
 fn edge(shields: [SocketAddr; 2], cache: &Path) -> Server {
     let addresses = shields.map(|shield| format!("http://{shield}"));
-    let text = format!("{PATIENT}origin = {addresses:?}\nspread = \"hash\"\n");
-    Launch::bare().config(&text).arguments("--tls off --cache").argument(cache).start()
+    let text = format!("{PATIENT}cache = {cache:?}\norigin = {addresses:?}\nspread = \"hash\"\n");
+    Launch::bare().config(&text).arguments("--tls off").start()
 }
 
 fn paths() -> impl Iterator<Item = String> {
