@@ -380,6 +380,61 @@ fn titles_are_listed_and_removed(disks: &Disks) {
     assert!(missing.text().contains("other"), "{}", missing.text());
 }
 
+/// Viewers were served such a title, but commands said that there was none.
+#[test]
+fn commands_find_a_title_by_either_form_of_its_name() {
+    if !tool::are_here(&[("ffmpeg", "ffmpeg"), ("ffprobe", "ffmpeg")]) {
+        return;
+    }
+    let disks = Disks::new();
+    let (composed, decomposed) = ("Am\u{e9}lie", "Ame\u{301}lie");
+    let film = film(disks.0.path());
+    let make = |name: &str| {
+        let (film, d1) = (film.to_str().unwrap(), disks.text("d1"));
+        let ran = fullbore(&["ingest", film, "--copy", "--library", &d1, "--title", name]);
+        assert!(ran.success, "{}", ran.stderr);
+    };
+    let publish = |name: &str| {
+        let (d0, d1) = (disks.text("d0"), disks.text("d1"));
+        let to = "s3://films?endpoint=http://127.0.0.1:9&region=none";
+        let mut command = tool::command(program().to_str().unwrap());
+        command.envs([("AWS_ACCESS_KEY_ID", "none"), ("AWS_SECRET_ACCESS_KEY", "none")]);
+        command.args(["publish", name, "--to", to, "--patience", "0"]);
+        tool::run(command.args(["--library", &d0, "--library", &d1])).stderr
+    };
+    let title = |name: &str| disks.path("d1").join(name);
+    make(composed);
+    for (held, other) in [(composed, decomposed), (decomposed, composed)] {
+        let verified = library(&disks, &format!("verify {other}"));
+        assert_eq!(verified.text().trim(), format!("ok: {held}"), "{}", verified.stderr);
+        // Nothing listens there, but the title was found.
+        let said = publish(other);
+        assert!(!said.is_empty() && !said.contains("no title"), "{said}");
+        let unpublished = fullbore(&[
+            "control",
+            "publish",
+            other,
+            "--library",
+            &disks.text("d1"),
+            "--admin",
+            "http://127.0.0.1:9",
+        ]);
+        assert!(unpublished.stderr.contains("cannot reach the gateway"), "{}", unpublished.stderr);
+        let removed = library(&disks, &format!("remove {other}"));
+        assert_eq!(removed.text().trim(), format!("removed: {held}"), "{}", removed.stderr);
+        assert!(!title(held).exists());
+        make(composed);
+        fs::rename(title(composed), title(decomposed)).unwrap();
+    }
+    // Of two, the one that was typed.
+    make("other");
+    fs::rename(title("other"), title(composed)).unwrap();
+    let removed = library(&disks, &format!("remove {decomposed}"));
+    assert_eq!(removed.text().trim(), format!("removed: {decomposed}"), "{}", removed.stderr);
+    assert!(title(composed).exists() && !title(decomposed).exists());
+    assert!(publish("Amelie").contains("no title"));
+}
+
 /// `fullbore library` as a user without permission.
 fn library_as_nobody(words: &[&str], folder: &str) -> Ran {
     let program = program().to_str().unwrap();

@@ -5,8 +5,10 @@ use catalog::{
     FoldersError, Hidden, Holders, LibraryEntry, TitlePath, UnreadFolder, check_folders, is_held,
     list_held,
 };
+use fullbore_http::LibraryPath;
 use serde_json::{Value, json};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The readable folders, and which of them holds each name.
@@ -79,10 +81,15 @@ impl Folders {
         is_held(self.holders.by_name(), folder, Path::new(title.as_str()))
     }
 
-    /// The folder that holds `title`; the first one if none does.
-    pub(crate) fn of(&self, title: &TitlePath) -> &Path {
-        let holder = (0..).zip(&self.paths).find(|(index, _)| self.hold(*index, title));
-        holder.map_or(&self.paths[0], |(_, path)| path)
+    /// The folder that holds `title`, and the title as it is spelled there. If there is no such title: the first folder, and `title` as it is.
+    pub(crate) fn locate(&self, title: &TitlePath) -> (&Path, TitlePath) {
+        let held = |spelled: TitlePath| {
+            let mut folders = (0..).zip(&self.paths);
+            let (_, path) = folders.find(|(index, _)| self.hold(*index, &spelled))?;
+            is_there(path, &spelled).then(|| (path.as_path(), spelled))
+        };
+        let found = spellings(title).into_iter().find_map(held);
+        found.unwrap_or_else(|| (&self.paths[0], title.clone()))
     }
 
     fn hidden(&self) -> Vec<Hidden> {
@@ -111,6 +118,31 @@ impl Folders {
         let arguments = self.paths.iter().map(|path| format!("--library {}", path.display()));
         arguments.collect::<Vec<_>>().join(" ")
     }
+}
+
+/// `title` as it is spelled in the folder `library`; as it is, if there is no such title.
+pub(crate) fn spelled_in(library: &Path, title: &TitlePath) -> TitlePath {
+    let found = spellings(title).into_iter().find(|spelled| is_there(library, spelled));
+    found.unwrap_or_else(|| title.clone())
+}
+
+/// The names that a title may have on disk: as it is written, then in the order in which the server looks for it. An operator who removes one of
+/// two titles whose names differ only in Unicode's forms means the one that was typed.
+fn spellings(title: &TitlePath) -> Vec<TitlePath> {
+    let mut all = vec![title.clone()];
+    if let Some(path) = LibraryPath::as_written(title.as_str().as_bytes()) {
+        let others = [path.as_bytes().to_vec()].into_iter().chain(path.other_spellings());
+        let others =
+            others.filter_map(|name| TitlePath::new(std::str::from_utf8(&name).ok()?).ok());
+        all.extend(others);
+    }
+    all
+}
+
+/// Also if that cannot be determined: the command that needs the title then says why.
+fn is_there(library: &Path, title: &TitlePath) -> bool {
+    let looked = title.folder(library).symlink_metadata();
+    looked.map_or_else(|error| error.kind() != ErrorKind::NotFound, |_| true)
 }
 
 fn tell_unread(told: &mut Vec<UnreadFolder>, new: UnreadFolder) {

@@ -242,8 +242,8 @@ fn verify(
 
 /// The title at this path, with its folder of the library.
 fn one(folders: &Folders, title: &TitlePath) -> Result<(PathBuf, LibraryEntry), Failed> {
-    let library = folders.of(title);
-    let found = catalog::find(library, title).map_err(|unread| Failed(1, unread.to_string()))?;
+    let (library, title) = folders.locate(title);
+    let found = catalog::find(library, &title).map_err(|unread| Failed(1, unread.to_string()))?;
     let found =
         found.ok_or_else(|| Failed(1, format!("ingest has made no title {:?}", title.as_str())))?;
     Ok((library.to_owned(), found))
@@ -308,8 +308,7 @@ fn fault(fault: &Fault) -> Value {
 }
 
 fn remove(title: &str, folders: &Folders, replaced: bool) -> Result<ExitCode, Failed> {
-    let title = path(title)?;
-    let library = folders.of(&title);
+    let (library, title) = folders.locate(&path(title)?);
     let failed = |error: CatalogError| Failed(1, error.to_string());
     if replaced {
         let count = catalog::remove_replaced(library, &title).map_err(failed)?;

@@ -62,7 +62,8 @@ impl Publish {
         let title = TitlePath::new(&self.title).map_err(|error| misused(error.to_string()))?;
         let folders = Folders::open(self.library).map_err(|error| misused(error.to_string()))?;
         let to = S3Bucket::open(&self.to).map_err(|error| misused(error.to_string()))?;
-        let (library, patience) = (folders.of(&title).to_owned(), self.patience.0);
+        let (library, title) = folders.locate(&title);
+        let (library, patience) = (library.to_owned(), self.patience.0);
         let publishing = Publishing { library, title, to, patience };
         let shown = Mutex::new(Shown::new(&self.title));
         let tell = move |progress| {

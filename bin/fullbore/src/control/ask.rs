@@ -17,6 +17,7 @@ use super::chain::read_chain;
 use super::invite::Invite;
 use super::{Failed, fill, placing, plan_report, replay, report};
 use crate::bad_value::{self, BadValue};
+use crate::folders::spelled_in;
 use crate::load::Time;
 
 /// The gateway's address, and the operator's credentials.
@@ -528,7 +529,9 @@ async fn read_title(
     origin: Option<String>,
 ) -> Result<Publication, Failed> {
     let at_origin = origin.as_deref().and_then(|origin| origin.strip_prefix("file://"));
-    let read = match (library.or(at_origin.map(PathBuf::from)), origin) {
+    let library = library.or(at_origin.map(PathBuf::from));
+    let path = &library.as_ref().map_or_else(|| path.clone(), |at| spelled_in(at, path));
+    let read = match (library, origin) {
         (Some(library), Some(origin)) => gateway::read_title(&library, path, origin),
         (Some(library), None) => {
             let whole = library.canonicalize();

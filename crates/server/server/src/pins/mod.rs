@@ -14,6 +14,7 @@ use catalog::TitlePath;
 use config::Config;
 use disk::Stamp;
 use disk::hot::pinned_bytes_of;
+use fullbore_http::LibraryPath;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -130,11 +131,7 @@ impl Title {
     /// Looks up its files, and takes their bytes from `left`. Returns the report to the operator.
     fn look(&mut self, folders: &Folders, left: &mut u64) -> String {
         let path = &self.path;
-        let found = match folders.holder(Path::new(path.as_str())) {
-            Some(folder) => files(folder, path),
-            None => Err(io::ErrorKind::NotFound.into()),
-        };
-        self.files = match found {
+        self.files = match found(folders, path) {
             Ok(files) => files,
             Err(error) => {
                 self.files.clear();
@@ -161,6 +158,21 @@ impl Title {
         *left = rest;
         format!("pinning {path}: {} files, {mib} MiB in memory", self.files.len())
     }
+}
+
+/// The files of a title, under the name that viewers' requests for it find.
+fn found(folders: &Folders, title: &TitlePath) -> io::Result<Vec<PinnedFile>> {
+    let mut found = Err(io::ErrorKind::NotFound.into());
+    let Some(path) = LibraryPath::as_written(title.as_str().as_bytes()) else { return found };
+    let names = [path.as_bytes().to_vec()].into_iter().chain(path.other_spellings());
+    for title in names.filter_map(|name| TitlePath::new(std::str::from_utf8(&name).ok()?).ok()) {
+        let Some(folder) = folders.holder(Path::new(title.as_str())) else { continue };
+        found = files(folder, &title);
+        if !found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            break;
+        }
+    }
+    found
 }
 
 /// The files of a title in `folder`, with their versions.
@@ -208,5 +220,32 @@ mod tests {
         let (_, changed) = look(&mut titles);
         assert_eq!(changed[0].stamp.size, 3 * MIB);
         assert_eq!(changed.len(), 1, "now the other one does not fit any more");
+    }
+
+    #[test]
+    fn a_pinned_title_is_found_by_either_form_of_its_name() {
+        let (composed, decomposed) = ("Am\u{e9}lie", "Ame\u{301}lie");
+        let library = tempfile::tempdir().unwrap();
+        // The second is in a folder of the other form.
+        let files = [format!("{composed}.mp4"), format!("{decomposed}/{composed}.mp4")];
+        for file in &files {
+            let path = library.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "film").unwrap();
+        }
+        let folders = Folders::open(&[library.path().to_owned()]).unwrap();
+        for (above, name) in
+            [composed, decomposed].iter().flat_map(|a| [composed, decomposed].map(|b| (a, b)))
+        {
+            let pinned = [format!("{name}.mp4"), format!("{above}/{name}.mp4")];
+            for (title, file) in titles(&pinned).iter_mut().zip(&files) {
+                let told = title.look(&folders, &mut (4 * MIB));
+                assert!(told.starts_with("pinning "), "{told}");
+                assert_eq!(title.files[0].path[..], *file.as_bytes());
+            }
+        }
+        assert!(
+            titles(&["Amelie.mp4".into()])[0].look(&folders, &mut (4 * MIB)).contains("no such")
+        );
     }
 }
