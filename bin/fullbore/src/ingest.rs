@@ -8,7 +8,7 @@ use catalog::{FoldersError, NameError, TitleName, check_folders};
 use clap::{Args, ValueEnum, value_parser};
 use ingest::ingest::{
     AudioCodec, Bounds, BurnIn, Channels, HdrCodec, IngestError, Ingested, Options, Outcome,
-    SideSubtitles, Speed, Stop, VideoCodec, folder_for, ingest, lacking, on_terminal,
+    SideSubtitles, Speed, Stop, TextPurpose, VideoCodec, folder_for, ingest, lacking, on_terminal,
 };
 use ingest::{Ladder, LadderError, is_language};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -78,7 +78,8 @@ pub(crate) struct Ingest {
     /// Length of a segment and distance between key frames in seconds, 0.5 to 20
     #[arg(long, value_name = "SECONDS", default_value_t = 4.0)]
     segment_seconds: f64,
-    /// Subtitle file (SubRip, WebVTT or SubStation Alpha), for a single FILE; can be repeated
+    /// Subtitle file (SubRip, WebVTT or SubStation Alpha), for a single FILE; can be repeated. LANG:forced=FILE marks forced
+    /// subtitles, LANG:sdh=FILE those for the hard of hearing
     #[arg(long, value_name = "LANG=FILE", value_parser = subtitle)]
     subtitle: Vec<SideSubtitles>,
     /// Subtitles to burn into the picture, for tracks that are pictures (PGS, VobSub, DVB): the number of the stream or its
@@ -179,15 +180,25 @@ enum SpeedArg {
 }
 
 fn subtitle(text: &str) -> Result<SideSubtitles, BadValue> {
-    let (language, path) = text
+    let (track, path) = text
         .split_once('=')
-        .filter(|(language, path)| !language.is_empty() && !path.is_empty())
+        .filter(|(track, path)| !track.is_empty() && !path.is_empty())
         .ok_or_else(|| BadValue::new(text, "LANG=FILE, such as en=film.en.srt"))?;
+    let (language, purpose) = match track.split_once(':') {
+        Some((language, word)) => (language, Some(purpose(word)?)),
+        None => (track, None),
+    };
     if !is_language(language) {
         let wanted = "a language (a tag of BCP 47): write one such as en or pt-BR before the =, or und if it is not known";
         return Err(BadValue::new(language, wanted));
     }
-    Ok(SideSubtitles { language: language.to_owned(), path: path.into() })
+    let (language, path) = (language.to_owned(), path.into());
+    Ok(SideSubtitles { language, purpose, path, is_optional: false })
+}
+
+fn purpose(word: &str) -> Result<TextPurpose, BadValue> {
+    let wanted = "a purpose of subtitles: write forced or sdh, such as en:forced=film.srt";
+    TextPurpose::parse(word).ok_or_else(|| BadValue::new(word, wanted))
 }
 
 fn burn_in(text: &str) -> Result<BurnIn, BadValue> {
@@ -375,9 +386,22 @@ mod tests {
             ("en=film.en.srt", "en", "film.en.srt"),
             ("pt_BR=a=b.srt", "pt_BR", "a=b.srt"),
             ("und=x.srt", "und", "x.srt"),
+            ("und=x:forced.srt", "und", "x:forced.srt"),
         ] {
             let read = subtitle(text).unwrap();
             assert_eq!((read.language.as_str(), read.path), (language, PathBuf::from(file)));
+            assert_eq!(read.purpose, None, "{text}");
+        }
+        for (text, purpose) in [
+            ("en:forced=x.srt", TextPurpose::Forced),
+            ("en:sdh=x.srt", TextPurpose::HardOfHearing),
+            ("hi:HI=x.srt", TextPurpose::HardOfHearing),
+        ] {
+            assert_eq!(subtitle(text).unwrap().purpose, Some(purpose), "{text}");
+        }
+        for text in ["en:=x.srt", "en:all=x.srt", "en:forced:sdh=x.srt"] {
+            let said = subtitle(text).map_err(|error| error.to_string());
+            assert!(said.is_err_and(|said| said.contains("write forced or sdh")), "{text}");
         }
         for text in ["", "xx", "=x.srt", "en="] {
             let said = subtitle(text).map_err(|error| error.to_string());

@@ -42,9 +42,12 @@ pub use error::IngestError;
 pub(crate) use ffmpeg::{Run, RunLimits};
 pub use folder::folder_for;
 pub(crate) use jobs::words;
-pub use options::{AudioCodec, Channels, HdrCodec, Options, SideSubtitles, Speed, VideoCodec};
+pub use options::{
+    AudioCodec, Channels, HdrCodec, Options, SideSubtitles, Speed, TextPurpose, VideoCodec,
+};
 pub use progress::{EncodingPace, Progress, on_terminal};
 pub use stop::Stop;
+pub use subtitles::subtitles_as_webvtt;
 
 use std::fs::{self, File};
 use std::io::{self, Seek};
@@ -344,6 +347,7 @@ impl Ingest<'_> {
             });
             let sums = sum.attempt("read", &side.path)?;
             parts.extend([side.language.clone(), sums.whole]);
+            parts.extend(side.purpose.map(|purpose| purpose.role().word().to_owned()));
         }
         parts.extend(self.poster_key()?);
         Ok(sha256::of_parts(parts.iter().map(String::as_bytes)))

@@ -7,6 +7,7 @@ use catalog::TitleName;
 use super::burn_in::BurnIn;
 use crate::confined::Bounds;
 use crate::ladder::Ladder;
+use crate::role::Role;
 
 /// The codec for pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,12 +76,43 @@ pub enum Speed {
 }
 
 /// Subtitles from a separate file: SubRip, WebVTT or SubStation Alpha.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SideSubtitles {
     /// BCP 47, or a tag of ISO 639.
     pub language: String,
+    /// What they are for, if they are not simply all that is said.
+    pub purpose: Option<TextPurpose>,
     /// The file.
     pub path: PathBuf,
+    /// If the file has no subtitles that can be read, make the title without them.
+    pub is_optional: bool,
+}
+
+/// What subtitles from a separate file are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextPurpose {
+    /// Only speech that the film's usual viewers don't understand. Players show them unasked.
+    Forced,
+    /// They also name sounds and speakers (SDH).
+    HardOfHearing,
+}
+
+impl TextPurpose {
+    /// The purpose that `word` means in file names and on the command line, in any case: `forced`, `sdh`, `hi` or `cc`.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word.to_ascii_lowercase().as_str() {
+            "forced" => Some(Self::Forced),
+            "sdh" | "hi" | "cc" => Some(Self::HardOfHearing),
+            _ => None,
+        }
+    }
+
+    pub(super) fn role(self) -> Role {
+        match self {
+            Self::Forced => Role::Forced,
+            Self::HardOfHearing => Role::HardOfHearing,
+        }
+    }
 }
 
 /// The options for making a title.

@@ -221,7 +221,13 @@ mod tests {
 
     fn found(bytes: u64) -> Found {
         let stamp = Stamp { bytes, modified: (1, 2), subtitles: Vec::new() };
-        Found { file: "a.mkv".into(), path: "/in/a.mkv".into(), stamp, subtitles: Vec::new() }
+        Found {
+            file: "a.mkv".into(),
+            path: "/in/a.mkv".into(),
+            stamp,
+            subtitles: Vec::new(),
+            ignored: Vec::new(),
+        }
     }
 
     fn result(found: &Found, reason: Option<&str>, will_retry: bool) -> FilmResult {

@@ -4,6 +4,7 @@
 //! by its content, when it is ingested.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fs::{self, DirEntry, Metadata, ReadDir};
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ingest::SideSubtitles;
+use crate::ingest::{SideSubtitles, TextPurpose};
 use crate::language::is_language;
 
 /// Extensions of films and sound in common use. Other formats of docs/library.md, such as GIF and bare streams, are not picked up.
@@ -22,6 +23,10 @@ const FILM_EXTENSIONS: [&str; 44] = [
     "ts", "vob", "wav", "webm", "wmv",
 ];
 const SUBTITLE_EXTENSIONS: [&str; 4] = ["ass", "srt", "ssa", "vtt"];
+/// Extensions of subtitles that ingest can't read from a file of their own: VobSub and MicroDVD, PGS, SAMI, TTML.
+const OTHER_SUBTITLE_EXTENSIONS: [&str; 6] = ["dfxp", "idx", "smi", "sub", "sup", "ttml"];
+/// The most subtitle files that notes on a film name.
+const IGNORED_MAX: usize = 20;
 /// Deeper folders and further files are not looked at. They bound the memory and the time of a look.
 const DEPTH_MAX: usize = 16;
 const FILES_MAX: usize = 100_000;
@@ -34,6 +39,8 @@ pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) stamp: Stamp,
     pub(super) subtitles: Vec<SideSubtitles>,
+    /// Subtitle files that seem to belong to it and can't be used, as messages. At most [`IGNORED_MAX`].
+    pub(super) ignored: Vec<String>,
 }
 
 /// The state of a film and its subtitle files. It changes when one of them is written, replaced, added or removed.
@@ -107,9 +114,12 @@ impl Walk<'_> {
                 self.look.problems.push(format!("only the first {FILES_MAX} {problem}"));
                 break;
             }
-            if has_extension(&entry, &FILM_EXTENSIONS) {
+            let name = entry.file_name();
+            if has_extension(&name, &FILM_EXTENSIONS) {
                 films.extend(named(&entry));
-            } else if has_extension(&entry, &SUBTITLE_EXTENSIONS) {
+            } else if has_extension(&name, &SUBTITLE_EXTENSIONS)
+                || has_extension(&name, &OTHER_SUBTITLE_EXTENSIONS)
+            {
                 subtitles.extend(named(&entry));
             }
         }
@@ -135,9 +145,8 @@ impl Walk<'_> {
     }
 }
 
-fn has_extension(entry: &DirEntry, extensions: &[&str]) -> bool {
-    let name = entry.file_name();
-    let extension = Path::new(&name).extension().and_then(|extension| extension.to_str());
+fn has_extension(name: &OsStr, extensions: &[&str]) -> bool {
+    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
     extension
         .is_some_and(|extension| extensions.iter().any(|one| one.eq_ignore_ascii_case(extension)))
 }
@@ -155,58 +164,110 @@ pub(super) fn stem(path: &Path) -> Vec<u8> {
     escape::unicode::composed(stem.as_encoded_bytes()).into_owned()
 }
 
+/// A subtitle file by its name.
+enum Side {
+    /// A file of a film, to be added to its title; its length and time.
+    Usable(SideSubtitles, u64, (i64, i64)),
+    /// A file that can't be added, as a message.
+    Ignored(String),
+}
+
 /// The films of one folder, each with the subtitle files that belong to it.
-fn with_subtitles(folder: &Path, films: Vec<Named>, subtitles: Vec<Named>) -> Vec<Found> {
+fn with_subtitles(folder: &Path, films: Vec<Named>, mut subtitles: Vec<Named>) -> Vec<Found> {
     let text = |path: &Path| String::from_utf8(stem(path)).ok();
     let stems: HashSet<String> = films.iter().filter_map(|film| text(&film.path)).collect();
-    let mut by_stem: HashMap<String, Vec<(String, Named)>> = HashMap::new();
+    subtitles.sort_by(|a, b| a.path.cmp(&b.path));
+    let mut by_stem: HashMap<String, Vec<Side>> = HashMap::new();
     for named in subtitles {
-        let own = text(&named.path).and_then(|stem| film_of(&stem, &stems));
-        if let Some((film, language)) = own {
-            by_stem.entry(film).or_default().push((language, named));
-        }
+        let Some((film, side)) = text(&named.path).and_then(|stem| side(&stem, named, &stems))
+        else {
+            continue;
+        };
+        by_stem.entry(film).or_default().push(side);
     }
     let own = |film: &Named| text(&film.path).and_then(|stem| by_stem.get(&stem));
     let own = |film: &Named| own(film).map_or(&[][..], Vec::as_slice);
     films.iter().map(|film| found(folder, film, own(film))).collect()
 }
 
-fn found(folder: &Path, film: &Named, own: &[(String, Named)]) -> Found {
-    let mut own: Vec<_> = own.iter().collect();
-    own.sort_by(|(_, a), (_, b)| a.path.cmp(&b.path));
+fn found(folder: &Path, film: &Named, own: &[Side]) -> Found {
     let relative =
         |path: &Path| path.strip_prefix(folder).unwrap_or(path).to_string_lossy().into_owned();
-    let modified = |metadata: &Metadata| (metadata.mtime(), metadata.mtime_nsec());
-    let stamps = own
-        .iter()
-        .map(|(_, one)| (relative(&one.path), one.metadata.len(), modified(&one.metadata)));
-    let stamp = Stamp {
-        bytes: film.metadata.len(),
-        modified: modified(&film.metadata),
-        subtitles: stamps.collect(),
-    };
-    let side = own.iter().map(|(language, one)| SideSubtitles {
-        language: language.clone(),
-        path: one.path.clone(),
-    });
-    Found { file: relative(&film.path), subtitles: side.collect(), stamp, path: film.path.clone() }
+    let (mut stamps, mut subtitles, mut ignored) = (Vec::new(), Vec::new(), Vec::new());
+    for one in own {
+        match one {
+            Side::Usable(side, bytes, modified) => {
+                stamps.push((relative(&side.path), *bytes, *modified));
+                subtitles.push(side.clone());
+            }
+            Side::Ignored(why) if ignored.len() < IGNORED_MAX => ignored.push(why.clone()),
+            Side::Ignored(_) => {}
+        }
+    }
+    let stamp =
+        Stamp { bytes: film.metadata.len(), modified: modified(&film.metadata), subtitles: stamps };
+    Found { file: relative(&film.path), subtitles, ignored, stamp, path: film.path.clone() }
 }
 
-/// The film that the subtitles with the name `stem` belong to, and their language: `film.srt` (unknown) or `film.en.srt`.
-fn film_of(stem: &str, films: &HashSet<String>) -> Option<(String, String)> {
-    if films.contains(stem) {
-        return Some((stem.to_owned(), "und".to_owned()));
+fn modified(metadata: &Metadata) -> (i64, i64) {
+    (metadata.mtime(), metadata.mtime_nsec())
+}
+
+/// The film that the subtitle file `named` belongs to, and how. `None` if its name doesn't begin with a film's.
+fn side(stem: &str, named: Named, films: &HashSet<String>) -> Option<(String, Side)> {
+    let Named { path, metadata } = named;
+    let name = path.file_name().unwrap_or_default();
+    let is_readable = has_extension(name, &SUBTITLE_EXTENSIONS);
+    if let Some((film, language, purpose)) = film_of(stem, films).filter(|_| is_readable) {
+        let side = SideSubtitles { language, purpose, path, is_optional: true };
+        return Some((film, Side::Usable(side, metadata.len(), modified(&metadata))));
     }
-    let (film, tag) = stem.rsplit_once('.')?;
-    // A language has two or three letters; longer ones are names ("Alien.Covenant.srt").
-    let primary = tag.split(['-', '_']).next().unwrap_or(tag);
-    let is_tag = (2..=3).contains(&primary.len()) && is_language(tag);
-    (is_tag && films.contains(film)).then(|| (film.to_owned(), tag.to_owned()))
+    let ends = stem.match_indices('.').map(|(end, _)| end).chain([stem.len()]);
+    let mut beginnings = ends.map(|end| &stem[..end]).filter(|film| films.contains(*film));
+    let film = beginnings.next_back()?.to_owned();
+    let why = match is_readable {
+        true => "its name isn't the film's with a language, such as .en, .forced or .en.sdh",
+        false => "not SubRip, WebVTT or SubStation Alpha",
+    };
+    Some((film, Side::Ignored(format!("{} ({why})", name.to_string_lossy()))))
+}
+
+/// The film that the subtitles with the name `stem` belong to, their language and their purpose: `film.srt` (unknown), `film.en.srt`,
+/// `film.forced.srt` or `film.en.forced.srt`.
+fn film_of(stem: &str, films: &HashSet<String>) -> Option<(String, String, Option<TextPurpose>)> {
+    const UNKNOWN: &str = "und";
+    if films.contains(stem) {
+        return Some((stem.to_owned(), UNKNOWN.to_owned(), None));
+    }
+    let (film, last) = stem.rsplit_once('.')?;
+    if films.contains(film) {
+        return match is_tag(last) {
+            true => Some((film.to_owned(), last.to_owned(), None)),
+            false => Some((film.to_owned(), UNKNOWN.to_owned(), Some(TextPurpose::parse(last)?))),
+        };
+    }
+    let (film, first) = film.rsplit_once('.').filter(|(film, _)| films.contains(*film))?;
+    let (language, purpose) = if is_tag(first) && TextPurpose::parse(last).is_some() {
+        (first, last)
+    } else {
+        (last, first)
+    };
+    let purpose = TextPurpose::parse(purpose).filter(|_| is_tag(language))?;
+    Some((film.to_owned(), language.to_owned(), Some(purpose)))
+}
+
+/// Whether a word of a name is a language. Its first part has two or three letters: longer words are names ("Alien.Covenant.srt"). Of the words
+/// for purposes, only `hi` is one (Hindi): `sdh` is a code of Southern Kurdish, but in names of subtitles it means this, and `cc` is no code.
+fn is_tag(word: &str) -> bool {
+    let primary = word.split(['-', '_']).next().unwrap_or(word);
+    let is_purpose = TextPurpose::parse(word).is_some() && !word.eq_ignore_ascii_case("hi");
+    (2..=3).contains(&primary.len()) && is_language(word) && !is_purpose
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use TextPurpose::{Forced, HardOfHearing};
     use tempfile::tempdir;
 
     #[test]
@@ -245,18 +306,50 @@ mod tests {
     fn subtitles_of_another_film_are_left_to_it() {
         let films = ["Alien", "Alien.Covenant", "Rocky.II"].map(str::to_owned).into();
         for (stem, expected) in [
-            ("Alien", Some(("Alien", "und"))),
-            ("Alien.pt-BR", Some(("Alien", "pt-BR"))),
-            ("Alien.Covenant", Some(("Alien.Covenant", "und"))),
-            ("Alien.Covenant.en", Some(("Alien.Covenant", "en"))),
-            ("Alien.forced", None),
+            ("Alien", Some(("Alien", "und", None))),
+            ("Alien.pt-BR", Some(("Alien", "pt-BR", None))),
+            ("Alien.zh-Hant", Some(("Alien", "zh-Hant", None))),
+            ("Alien.Covenant", Some(("Alien.Covenant", "und", None))),
+            ("Alien.Covenant.en", Some(("Alien.Covenant", "en", None))),
+            ("Alien.Covenant.en.SDH", Some(("Alien.Covenant", "en", Some(HardOfHearing)))),
+            ("Alien.forced", Some(("Alien", "und", Some(Forced)))),
+            ("Alien.sdh", Some(("Alien", "und", Some(HardOfHearing)))),
+            ("Alien.en.forced", Some(("Alien", "en", Some(Forced)))),
+            ("Alien.forced.en", Some(("Alien", "en", Some(Forced)))),
+            ("Alien.en.hi", Some(("Alien", "en", Some(HardOfHearing)))),
+            ("Alien.hi", Some(("Alien", "hi", None))),
+            ("Alien.hi.cc", Some(("Alien", "hi", Some(HardOfHearing)))),
+            ("Alien.cc.hi", Some(("Alien", "hi", Some(HardOfHearing)))),
+            ("Alien.en.default", None),
+            ("Alien.forced.sdh", None),
+            ("Alien.en.de", None),
             ("Rocky", None),
-            ("Rocky.II", Some(("Rocky.II", "und"))),
+            ("Rocky.II", Some(("Rocky.II", "und", None))),
         ] {
             let found = film_of(stem, &films);
-            let found = found.as_ref().map(|(film, tag)| (film.as_str(), tag.as_str()));
+            let found = found.as_ref().map(|(film, tag, why)| (film.as_str(), tag.as_str(), *why));
             assert_eq!(found, expected, "{stem}");
         }
+    }
+
+    #[test]
+    fn subtitle_files_that_cannot_be_used_are_named() {
+        let folder = tempdir().unwrap();
+        for name in
+            ["a.mkv", "a.b.mkv", "a.b.en.default.srt", "a.x.y.srt", "a.idx", "a.en.sub", "ab.srt"]
+        {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        let films = look(folder.path()).unwrap().films;
+        let ignored = |film: usize| {
+            films[film].ignored.iter().map(|one| one.split(' ').next().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(ignored(0), ["a.b.en.default.srt"], "{:?}", films[0]);
+        assert_eq!(ignored(1), ["a.en.sub", "a.idx", "a.x.y.srt"]);
+        for number in 0..30 {
+            fs::write(folder.path().join(format!("a.x.{number}.srt")), "").unwrap();
+        }
+        assert_eq!(look(folder.path()).unwrap().films[1].ignored.len(), IGNORED_MAX);
     }
 
     #[test]

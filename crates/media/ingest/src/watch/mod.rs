@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use catalog::TitleName;
 
-use crate::ingest::{IngestError, Ingested, Options, Progress, Stop, folder_for, ingest};
+use crate::ingest::{IngestError, Ingested, Options, Outcome, Progress, Stop, folder_for, ingest};
 use ledger::Ledger;
 use look::{Found, look};
 use settle::Settling;
@@ -330,7 +330,10 @@ impl<R: Fn(WatchEvent) + Sync> Watching<'_, R> {
         }
     }
 
-    fn made(&self, found: &Found, ingested: Ingested) {
+    fn made(&self, found: &Found, mut ingested: Ingested) {
+        if ingested.outcome != Outcome::Kept {
+            ingested.notes.extend(found.ignored.iter().map(|one| format!("left out: {one}")));
+        }
         self.add(found, Some(ingested.record.title.clone()), None, false);
         (self.report)(WatchEvent::Made { file: found.file.clone(), ingested: Box::new(ingested) });
     }

@@ -75,7 +75,13 @@ mod tests {
 
     fn found(bytes: u64) -> Vec<Found> {
         let stamp = Stamp { bytes, modified: (0, 0), subtitles: Vec::new() };
-        vec![Found { file: "a.mkv".into(), path: "/in/a.mkv".into(), stamp, subtitles: Vec::new() }]
+        vec![Found {
+            file: "a.mkv".into(),
+            path: "/in/a.mkv".into(),
+            stamp,
+            subtitles: Vec::new(),
+            ignored: Vec::new(),
+        }]
     }
 
     #[test]

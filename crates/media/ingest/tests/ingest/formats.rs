@@ -80,7 +80,7 @@ fn subtitles_of_three_kinds_are_taken_whatever_they_are_called() {
     let side = |file: &str, text: &str| {
         let path = folder.path().join(file);
         fs::write(&path, text).expect("a file");
-        SideSubtitles { language: "en".into(), path }
+        SideSubtitles { language: "en".into(), path, ..SideSubtitles::default() }
     };
     let subtitles = vec![
         side("one", "1\n00:00:01,000 --> 00:00:02,000\nHello\n"),

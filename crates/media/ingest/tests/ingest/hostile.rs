@@ -37,7 +37,8 @@ impl<'p> Trap<'p> {
 }
 
 fn with_subtitles(path: &Path) -> Options {
-    let side = SideSubtitles { language: "en".into(), path: path.to_owned() };
+    let side =
+        SideSubtitles { language: "en".into(), path: path.to_owned(), ..SideSubtitles::default() };
     Options { copy: true, subtitles: vec![side], ..options() }
 }
 

@@ -44,7 +44,7 @@ fn ingested(film: &Path, side: &[(&str, &[u8])]) -> (Library, Ingested) {
     let file = |(name, bytes): &(&str, &[u8])| {
         let path = folder.path().join(name);
         fs::write(&path, bytes).expect("a file");
-        SideSubtitles { language: "en".into(), path }
+        SideSubtitles { language: "en".into(), path, ..SideSubtitles::default() }
     };
     let subtitles = side.iter().map(file).collect();
     let library = Library::new();

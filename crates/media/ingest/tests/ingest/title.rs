@@ -143,7 +143,7 @@ fn subtitles_from_files_beside_are_carried_over() {
     let side = |language: &str, file: &str, text: &str| {
         let path = folder.path().join(file);
         fs::write(&path, text).expect("a file");
-        SideSubtitles { language: language.into(), path }
+        SideSubtitles { language: language.into(), path, ..SideSubtitles::default() }
     };
     let subtitles = vec![
         side("eng", "a.srt", "1\n00:00:00,500 --> 00:00:01,000\nOne\n"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use catalog::Record;
-use fullbore_ingest::ingest::{Ingested, Options};
+use fullbore_ingest::ingest::{Ingested, Options, Outcome, SideSubtitles, TextPurpose};
 use m3u8_rs::{AlternativeMedia, Playlist};
 use tempfile::TempDir;
 
@@ -226,6 +226,47 @@ fn tracks_say_what_they_are_for_in_both_manifests() {
     assert_eq!(names(&made.record), expected);
     assert_eq!(made.record.audio[1].roles, ["audio-description"]);
     assert_eq!((made.record.subtitles[2].is_forced, library.faults("roles.mkv").len()), (true, 0));
+}
+
+#[test]
+fn subtitle_files_say_what_they_are_for_in_both_manifests() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (folder, base) = base();
+    let words = folder.path().join("words.srt");
+    fs::write(&words, "1\n00:00:00,500 --> 00:00:01,000\nHello\n").expect("a file");
+    let side = |purpose| SideSubtitles {
+        language: "en".into(),
+        purpose,
+        path: words.clone(),
+        ..SideSubtitles::default()
+    };
+    let purposes = [None, Some(TextPurpose::HardOfHearing), Some(TextPurpose::Forced)];
+    let library = Library::new();
+    let options = |count: usize| Options {
+        copy: true,
+        subtitles: purposes[..count].iter().map(|purpose| side(*purpose)).collect(),
+        ..options()
+    };
+    let made = library.ingest(&base, "film", &options(3)).expect("a title");
+    judge(&made.folder, &made.record);
+    let subtitles = flags(&made).split_off(1);
+    let expected = [
+        (false, true, false, String::new()),
+        (false, true, false, DIALOG.to_owned()),
+        (false, true, true, String::new()),
+    ];
+    assert_eq!(subtitles, expected);
+    assert_eq!(dash_roles(&made)[1..], ["subtitle", "purpose 2 caption", "forced-subtitle"]);
+    assert_eq!(names(&made.record)[1..], ["English", "English (SDH)", "English (forced)"]);
+    // A file for another purpose is another title.
+    let plain = Options { subtitles: vec![side(None)], ..options(0) };
+    let again = library.ingest(&base, "film", &plain).expect("a title");
+    assert_eq!(again.outcome, Outcome::Replaced);
+    let forced = Options { subtitles: vec![side(Some(TextPurpose::Forced))], ..options(0) };
+    let again = library.ingest(&base, "film", &forced).expect("a title");
+    assert_eq!(again.outcome, Outcome::Replaced);
 }
 
 #[test]

@@ -97,6 +97,17 @@ fn made(happened: &Receiver<WatchEvent>) -> (String, Outcome) {
     }
 }
 
+/// The notes on the title that was made.
+fn notes(happened: &Receiver<WatchEvent>) -> Vec<String> {
+    match happened.recv_timeout(LONG).expect("something happens") {
+        WatchEvent::Made { ingested, .. } => {
+            judge(&ingested.folder, &ingested.record);
+            ingested.notes
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 fn failed(happened: &Receiver<WatchEvent>) -> (String, String, bool) {
     match happened.recv_timeout(LONG).expect("something happens") {
         WatchEvent::Failed { file, reason, again } => (file, reason, again.is_some()),
@@ -179,6 +190,63 @@ fn subtitles_next_to_a_film_belong_to_its_title() {
         place.put_words("film.fr.srt", "1\n00:00:01,000 --> 00:00:02,000\nSalut\n");
         assert_eq!(made(happened), ("film.mp4".to_owned(), Outcome::Replaced));
     });
+}
+
+/// A file of subtitles in Windows-1252 used to keep the film from becoming a title, until the file changed.
+#[test]
+fn subtitles_that_cannot_be_used_are_named_and_the_film_becomes_a_title() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let (_folder, film) = plain();
+    let words = |text: &str| format!("1\n00:00:01,000 --> 00:00:02,000\n{text}\n");
+    let western: Vec<_> = words("M\u{fc}ller").chars().map(|letter| letter as u32 as u8).collect();
+    place.put("film.de.srt", |path| fs::write(path, &western).expect("a file"));
+    place.put_words("film.fr.srt", "");
+    place.put_words("film.en.srt", &words("Hello"));
+    place.put_words("film.en.extra.srt", &words("Hello"));
+    place.put_words("film.idx", "# VobSub index file, v7");
+    place.put_film("film.mp4", &film);
+    place.watched(|happened| {
+        let notes = notes(happened);
+        let named = ["film.de.srt (Invalid UTF-8 in line 3", "film.fr.srt (no subtitles in it"];
+        let ignored = ["film.en.extra.srt (its name", "film.idx (not SubRip"];
+        for (note, expected) in notes.iter().zip(named.iter().chain(&ignored)) {
+            assert!(note.starts_with("left out: ") && note.contains(expected), "{notes:?}");
+        }
+        assert_eq!(notes.len(), 4, "{notes:?}");
+        let languages = || {
+            let record = place.library.entry("film").record.expect("a record");
+            record.subtitles.into_iter().map(|one| one.language).collect::<Vec<_>>()
+        };
+        assert_eq!(languages(), [Some("en".to_owned())]);
+        // Converted, it becomes part of the title.
+        place.put_words("film.de.srt", &words("M\u{fc}ller"));
+        assert_eq!(made(happened).1, Outcome::Replaced);
+        assert_eq!(languages(), [Some("de".to_owned()), Some("en".to_owned())]);
+    });
+}
+
+#[test]
+fn names_of_subtitle_files_say_what_they_are_for() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let place = Place::new();
+    let (_folder, film) = plain();
+    for name in ["film.en.forced.srt", "film.en.sdh.srt", "film.pt-BR.srt", "film.zh-Hant.srt"] {
+        place.put_words(name, "1\n00:00:01,000 --> 00:00:02,000\nHello\n");
+    }
+    place.put_film("film.mp4", &film);
+    place.watched(|happened| assert!(notes(happened).is_empty()));
+    let record = place.library.entry("film").record.expect("a record");
+    let names: Vec<_> = record.subtitles.iter().map(|one| one.name.as_str()).collect();
+    let expected = ["English (forced)", "English (SDH)", "Portuguese (pt-BR)", "Chinese (zh-Hant)"];
+    assert_eq!(names, expected);
+    let purposes: Vec<_> =
+        record.subtitles.iter().map(|one| (one.is_forced, one.roles.len())).collect();
+    assert_eq!(purposes, [(true, 1), (false, 1), (false, 0), (false, 0)]);
 }
 
 #[test]

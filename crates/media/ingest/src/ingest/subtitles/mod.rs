@@ -27,6 +27,7 @@ use super::error::{Attempt, IngestError};
 use super::ffmpeg::{Run, RunLimits};
 use super::jobs::words;
 use super::made::{Made, Subtitles};
+use super::options::{SideSubtitles, TextPurpose};
 use crate::language;
 use crate::role::Medium;
 use crate::source::{Label, Text};
@@ -66,10 +67,15 @@ pub(super) fn write(
         }
     }
     for (side, file) in ingest.options.subtitles.iter().zip(&ingest.side) {
-        let label = Label { language: language::bcp47(&side.language), ..Label::default() };
-        let one = named(&made.subtitles, &label);
-        let document = of_file(file, &side.path)?;
-        add(made, one, &document, &crate::shown(&side.path.display().to_string()), folder)?;
+        let roles = side.purpose.map(TextPurpose::role).into_iter().collect();
+        let language = language::bcp47(&side.language);
+        let one = named(&made.subtitles, &Label { language, roles, ..Label::default() });
+        let path = side.path.display().to_string();
+        let what = crate::shown(&path);
+        match of_file(file, side)? {
+            Ok(document) => add(made, one, &document, &what, folder)?,
+            Err(why) => made.left_out.push(format!("{what} ({why})")),
+        }
     }
     Ok(())
 }
@@ -77,7 +83,7 @@ pub(super) fn write(
 /// Refuses additional files without subtitles, before hours go into encoding.
 pub(super) fn check(ingest: &Ingest<'_>) -> Result<(), IngestError> {
     let mut sides = ingest.options.subtitles.iter().zip(&ingest.side);
-    sides.try_for_each(|(side, file)| of_file(file, &side.path).map(|_| ()))
+    sides.try_for_each(|(side, file)| of_file(file, side).map(drop))
 }
 
 fn named(others: &[Subtitles], label: &Label) -> Subtitles {
@@ -188,20 +194,37 @@ fn bytes_of(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The subtitles of a separate file: WebVTT, a script of SubStation Alpha, or SubRip.
-fn of_file(file: &File, path: &Path) -> Result<Document, IngestError> {
-    let text = decode(&bytes_of(file).attempt("read", path)?);
-    let document = text.map(|text| {
-        if Document::is_webvtt(&text) {
-            Document::read(&text)
-        } else if ass::is_script(&text) {
-            Document::of(ass::cues(&text))
-        } else {
-            Document::of(srt::cues(&text))
+/// The subtitles of a separate file: WebVTT, a script of SubStation Alpha, or SubRip. If it is optional and has none, why.
+fn of_file(file: &File, side: &SideSubtitles) -> Result<Result<Document, String>, IngestError> {
+    let bytes = match bytes_of(file) {
+        Err(error) if error.kind() == io::ErrorKind::Other && side.is_optional => {
+            return Ok(Err(error.to_string()));
         }
-    });
-    let document = document.ok().filter(|document| !document.cues.is_empty());
-    document.ok_or_else(|| IngestError::NoSubtitles(path.to_owned()))
+        read => read.attempt("read", &side.path)?,
+    };
+    let document = document(&bytes);
+    match document {
+        Err(_) if !side.is_optional => Err(IngestError::NoSubtitles(side.path.clone())),
+        read => Ok(read),
+    }
+}
+
+/// The subtitles in the bytes of a file, or why there are none.
+fn document(bytes: &[u8]) -> Result<Document, String> {
+    let text = decode(bytes).map_err(|error| error.to_string())?;
+    let document = if Document::is_webvtt(&text) {
+        Document::read(&text)
+    } else if ass::is_script(&text) {
+        Document::of(ass::cues(&text))
+    } else {
+        Document::of(srt::cues(&text))
+    };
+    if document.cues.is_empty() { Err("no subtitles in it".to_owned()) } else { Ok(document) }
+}
+
+/// What a title has of a separate file of subtitles with these bytes, as WebVTT; `None` if it has none.
+pub fn subtitles_as_webvtt(file: &[u8]) -> Option<String> {
+    document(file).ok().map(|document| document.write())
 }
 
 /// The subtitles of a stream. The title's clock begins where the file's does.
