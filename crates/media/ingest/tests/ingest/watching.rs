@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use fullbore_ingest::ingest::{Outcome, Progress, Stop};
+use fullbore_ingest::ingest::{IngestError, Outcome, Progress, Stop, ingest};
 use fullbore_ingest::watch::{FilmResult, WatchError, WatchEvent, WatchedFolder, results, watch};
 use tempfile::TempDir;
 
@@ -304,37 +304,66 @@ fn priorities_in(folder: &Path) -> Vec<(i32, Option<String>)> {
     paths.filter(|path| works_there(path)).filter_map(of).collect()
 }
 
+/// Priorities of the first encoders that are seen in `folder`, after which `stop` ends the ingest.
+struct Seen<'a> {
+    folder: &'a Path,
+    stop: &'a Stop,
+    priorities: Mutex<Vec<(i32, Option<String>)>>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(folder: &'a Path, stop: &'a Stop) -> Self {
+        Self { folder, stop, priorities: Mutex::default() }
+    }
+
+    fn look(&self, progress: &Progress) {
+        let mut seen = self.priorities.lock().expect("no panic");
+        if seen.is_empty() && matches!(progress, Progress::Encoded { .. }) {
+            *seen = priorities_in(self.folder);
+        }
+        if !seen.is_empty() {
+            self.stop.stop();
+        }
+    }
+
+    /// All have this nice value, and so has their session, if the kernel shares processors between sessions.
+    #[track_caller]
+    fn assert_all_are(self, nice: i32) {
+        let seen = self.priorities.into_inner().expect("no panic");
+        assert!(!seen.is_empty(), "no encoder was seen");
+        let is_shared_by_session = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
+            .is_ok_and(|enabled| enabled.trim() == "1");
+        let session = is_shared_by_session.then(|| format!("nice{nice}"));
+        assert!(seen.iter().all(|one| *one == (nice, session.clone())), "{seen:?}");
+    }
+}
+
 #[test]
-fn a_watch_encodes_at_the_lowest_priority_of_all_sessions() {
+fn a_watch_encodes_at_the_lowest_priority_of_all_sessions_and_nice_holds_for_an_ingest() {
     if !ffmpeg_is_here() {
         return;
     }
     let (place, stop) = (Place::new(), Stop::default());
+    let film = place.path("long.mkv");
     make(
         "-f lavfi -i testsrc2=size=320x180:rate=15:duration=60 -c:v libx264 -preset ultrafast",
-        &place.path("long.mkv"),
+        &film,
     );
-    let seen = Mutex::new(Vec::new());
-    let parts = |_: &catalog::TitleName| {
-        |progress| {
-            let mut seen = seen.lock().expect("no panic");
-            if seen.is_empty() && matches!(progress, Progress::Encoded { .. }) {
-                *seen = priorities_in(place.library.path());
-            }
-            if !seen.is_empty() {
-                stop.stop();
-            }
-        }
-    };
+    let seen = Seen::new(place.library.path(), &stop);
+    let parts = |_: &catalog::TitleName| |progress| seen.look(&progress);
     watch(&place.watch(), &stop, &|_| stop.stop(), &parts).expect("it watched");
-    let seen = seen.into_inner().expect("no panic");
-    assert!(!seen.is_empty(), "no encoder was seen");
-    let is_shared_by_session = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled")
-        .is_ok_and(|enabled| enabled.trim() == "1");
-    let session = is_shared_by_session.then(|| "nice19".to_owned());
-    for (nice, of_session) in seen {
-        assert_eq!((nice, of_session), (19, session.clone()));
-    }
+    seen.assert_all_are(19);
+    let (library, stop) = (Library::new(), Stop::default());
+    let seen = Seen::new(library.path(), &stop);
+    // A thread has a nice value of its own, which its programs inherit.
+    let nice = || {
+        let nice = rustix::process::nice(10).expect("it may be lowered");
+        let (name, look) = (catalog::TitleName::new("long").expect("a name"), |p| seen.look(&p));
+        (nice, ingest(&film, library.path(), &name, &options(), &stop, look))
+    };
+    let (nice, ended) = thread::scope(|scope| scope.spawn(nice).join().expect("no panic"));
+    assert!(matches!(ended, Err(IngestError::Interrupted)), "{ended:?}");
+    seen.assert_all_are(nice);
 }
 
 #[test]
