@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, Write};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A step of an ingest.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,20 +106,25 @@ impl Meter {
     }
 }
 
-/// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part. Titles that are made at
-/// the same time, and so not `alone`, have lines on a terminal, too: they would overwrite each other's bar.
+/// Shows the progress of `title` on standard error: on a terminal as a bar that is rewritten, else as a line for each part and each minute.
+/// Titles that are made at the same time, and so not `alone`, have lines on a terminal, too: they would overwrite each other's bar.
 pub fn on_terminal(title: &str, alone: bool) -> impl FnMut(Progress) + use<> {
     let mut shown = Shown::new(title, std::io::stderr().is_terminal(), alone);
     move |progress| {
-        let text = shown.text(&progress);
+        let text = shown.text(&progress, Instant::now());
         // If the terminal was closed, only the progress is lost.
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
 
+/// Without a bar, the least time between a line and one about the encoding under way: a log of a day has some thousand of these.
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
+
 struct Shown {
     title: String,
     has_bar: bool,
+    /// When the last line was written, without a bar.
+    told: Option<Instant>,
     part: String,
     /// The width of the line on the terminal.
     width: usize,
@@ -128,27 +133,40 @@ struct Shown {
 impl Shown {
     fn new(title: &str, is_terminal: bool, alone: bool) -> Self {
         let title = shortened(&crate::shown(title));
-        Self { title, has_bar: is_terminal && alone, part: String::new(), width: 0 }
+        Self { title, has_bar: is_terminal && alone, told: None, part: String::new(), width: 0 }
     }
 
-    fn text(&mut self, progress: &Progress) -> String {
-        if self.has_bar { self.rewritten(progress) } else { self.line(progress) }
+    fn text(&mut self, progress: &Progress, now: Instant) -> String {
+        if self.has_bar {
+            return self.rewritten(progress);
+        }
+        let is_due = now.duration_since(*self.told.get_or_insert(now)) >= LINE_INTERVAL;
+        if matches!(progress, Progress::Encoded { .. }) && !is_due {
+            return String::new();
+        }
+        self.told = Some(now);
+        self.line(progress)
     }
 
     /// Without a bar.
     fn line(&self, progress: &Progress) -> String {
         let title = &self.title;
+        let left = |seconds: &Option<f64>| {
+            let seconds = seconds.filter(|seconds| *seconds > 0.0);
+            seconds.map_or_else(String::new, |seconds| format!("; {} left", clock(seconds)))
+        };
         match progress {
             Progress::Making { part, number, of } => {
                 format!("{title}: making {part} ({number} of {of})\n")
             }
             Progress::Kept { part } => format!("{title}: {part} kept from an earlier run\n"),
-            Progress::Encoded { .. } => String::new(),
+            Progress::Encoded { done, seconds_left, pace } => {
+                let (percent, pace, left) =
+                    (done * 100.0, in_front(" at ", pace), left(seconds_left));
+                format!("{title}: {percent:.0}% encoded{pace}{left}\n")
+            }
             Progress::Made { part, seconds_left, pace } => {
-                let left = seconds_left.filter(|seconds| *seconds > 0.0);
-                let left =
-                    left.map_or_else(String::new, |seconds| format!("; {} left", clock(seconds)));
-                format!("{title}: made {part}{}{left}\n", in_front(" at ", pace))
+                format!("{title}: made {part}{}{}\n", in_front(" at ", pace), left(seconds_left))
             }
             Progress::Finishing => format!("{title}: making pictures, manifests and sums\n"),
         }
@@ -238,8 +256,8 @@ mod tests {
     }
 
     fn text(is_terminal: bool, alone: bool) -> String {
-        let mut shown = Shown::new("film", is_terminal, alone);
-        all().map(|progress| shown.text(&progress)).concat()
+        let (mut shown, now) = (Shown::new("film", is_terminal, alone), Instant::now());
+        all().map(|progress| shown.text(&progress, now)).concat()
     }
 
     #[test]
@@ -254,7 +272,32 @@ mod tests {
             pace: EncodingPace::default(),
         };
         let mut shown = Shown::new("film", false, true);
-        assert_eq!(shown.text(&unknown), "film: made audio 1\n");
+        assert_eq!(shown.text(&unknown, Instant::now()), "film: made audio 1\n");
+    }
+
+    /// A film of two hours left nothing in the journal for hours.
+    #[test]
+    fn a_pipe_gets_a_line_a_minute_while_a_part_is_encoded() {
+        let (mut shown, began) = (Shown::new("film", false, true), Instant::now());
+        let [_, making, _, made, _] = all();
+        let mut at = |seconds: u64, progress: &Progress| {
+            shown.text(progress, began + Duration::from_secs(seconds))
+        };
+        let encoded = |percent: u32| Progress::Encoded {
+            done: f64::from(percent) / 100.0,
+            seconds_left: Some(65.0),
+            pace: PACE,
+        };
+        assert!(!at(0, &making).is_empty());
+        let lines =
+            (1..=180).map(|second| at(second, &encoded(second as u32 / 2))).collect::<String>();
+        let line = |percent: u32| format!("film: {percent}% encoded at 87 fps, 3.4x; 1:05 left\n");
+        assert_eq!(lines, [30, 60, 90].map(line).concat());
+        // Every line counts.
+        assert!(!at(230, &made).is_empty() && at(250, &encoded(95)).is_empty());
+        let unknown =
+            Progress::Encoded { done: 0.96, seconds_left: None, pace: EncodingPace::default() };
+        assert_eq!(at(290, &unknown), "film: 96% encoded\n");
     }
 
     #[test]
