@@ -32,6 +32,7 @@ pub mod sample;
 mod shown;
 mod source;
 mod text_kind;
+mod unplayable;
 pub mod watch;
 
 pub use ladder::{Ladder, LadderError, Rung};

@@ -16,13 +16,13 @@ use crate::colour::{ColourTags, Colours};
 use crate::confined::Bounds;
 use crate::ffprobe::{ProbeError, ask};
 use crate::formats::{JUMPING_FORMATS, MEASURED_FORMATS, ReadAhead, UNLISTED_FORMATS};
-use crate::frame_rate::FrameRate;
-use crate::frame_rate::constant_rate;
+use crate::frame_rate::{FrameRate, constant_rate};
 use crate::hdr_metadata::{HdrMetadata, HdrSideData};
 use crate::ingest::{Stop, words};
 use crate::role::{Medium, roles};
 use crate::source::{Audio, Chapter, Clock, DolbyVision, Label, Source, Text, Video};
 use crate::text_kind::{self, TextKind};
+use crate::unplayable::Unplayable;
 use crate::{formats, language};
 
 /// The longest title of a stream or a chapter that is kept. Players show it in a menu.
@@ -124,6 +124,7 @@ struct Stream {
     index: u32,
     codec_type: Option<String>,
     codec_name: Option<String>,
+    codec_tag_string: Option<String>,
     width: Option<u32>,
     height: Option<u32>,
     sample_aspect_ratio: Option<String>,
@@ -245,15 +246,7 @@ impl Probed {
             begins_seconds: self.format.begins_seconds(),
             ahead,
             lists_streams: self.lists_streams(),
-            video: None,
-            cover: None,
-            audio: Vec::new(),
-            text: Vec::new(),
-            bitmaps: Vec::new(),
-            burnt: None,
-            chapters: Vec::new(),
-            left_out: Vec::new(),
-            lost_sound: None,
+            ..Source::default()
         };
         let begins_seconds = self.format.begins_seconds();
         let chapters = self.chapters.iter().take(CHAPTERS_MAX);
@@ -346,7 +339,14 @@ impl Source {
                 }
                 None => self.left_out.push(text_kind::left_out(stream.index, &codec)),
             },
-            _ => {} // Data and attachments: nothing to play.
+            Some(kind) => {
+                // MP4 has the titles of chapters in a stream of their own.
+                if self.chapters.is_empty() || stream.codec_tag_string.as_deref() != Some("text") {
+                    let (kind, codec) = (kind.to_owned(), stream.codec_name.clone());
+                    self.unplayable.push(Unplayable { kind, codec, index: stream.index });
+                }
+            }
+            None => {}
         }
     }
 }
@@ -584,8 +584,9 @@ mod tests {
             {"index": 1, "codec_type": "video", "codec_name": "mjpeg", "width": 9, "height": 9, "disposition": {"attached_pic": 1}},
             {"index": 2, "codec_type": "subtitle", "codec_name": "hdmv_pgs_subtitle"},
             {"index": 3, "codec_type": "subtitle", "codec_name": "ass"},
-            {"index": 4, "codec_type": "data"}]}"#,
+            {"index": 4, "codec_type": "data", "codec_tag_string": "text"}]}"#,
         );
+        assert_eq!(source.unplayable.iter().map(|one| one.index).collect::<Vec<_>>(), [4]);
         assert!(source.video.is_none());
         assert_eq!(source.cover.map(|cover| (cover.index, cover.width)), Some((1, 9)));
         assert_eq!(source.audio[0].label.language.as_deref(), Some("de"));
@@ -632,9 +633,14 @@ mod tests {
             )
         };
         let all = [vec![one("a\\nb"), one(&long), one(" ")], vec![one("c"); CHAPTERS_MAX]].concat();
+        let track =
+            r#""streams": [{"index": 0, "codec_type": "data", "codec_tag_string": "text"}]"#;
+        let with_track = format!(r#"{{"chapters": [{}], {track}}}"#, one("a"));
         let json =
             format!(r#"{{"chapters": [{}], "format": {{"start_time": "10.0"}}}}"#, all.join(","));
-        let chapters = source(&json).chapters;
+        let (of_chapters, source) = (source(&with_track).unplayable, source(&json));
+        assert!(of_chapters.is_empty(), "they are kept in another form");
+        let chapters = source.chapters;
         assert_eq!(chapters.len(), CHAPTERS_MAX);
         assert_eq!((chapters[0].start_seconds, chapters[0].end_seconds), (2.5, Some(10.0)));
         assert_eq!(chapters[0].title.as_deref(), Some("a b"));

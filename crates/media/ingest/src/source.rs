@@ -11,6 +11,7 @@ use crate::frame_rate::FrameRate;
 use crate::hdr_metadata::HdrMetadata;
 use crate::role::Role;
 use crate::text_kind::TextKind;
+use crate::unplayable::Unplayable;
 
 /// A media file.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,8 @@ pub(crate) struct Source {
     pub(crate) chapters: Vec<Chapter>,
     /// Parts that are not carried over, as messages.
     pub(crate) left_out: Vec<String>,
+    /// Streams with nothing to play.
+    pub(crate) unplayable: Vec<Unplayable>,
     /// The first sound that is not carried over, as a message.
     pub(crate) lost_sound: Option<String>,
 }

@@ -23,6 +23,7 @@ use crate::colour::Colours;
 use crate::formats::FAR_BYTES;
 use crate::role::Role;
 use crate::source::{Audio, Burnt, DolbyVision, Video};
+use crate::unplayable;
 
 const HLS: &str = "master.m3u8";
 const DASH: &str = "manifest.mpd";
@@ -176,7 +177,9 @@ impl Ingest<'_> {
         let burnt = self.source.burnt.as_ref().map(|one| one.stream.index);
         let bitmaps = self.source.bitmaps.iter().filter(|one| Some(one.index) != burnt);
         let bitmaps: Vec<_> = bitmaps.map(BitmapSubtitles::left_out).collect();
+        let unplayable = unplayable::left_out(&self.source.unplayable);
         let left_out = self.source.left_out.iter().chain(&bitmaps).chain(&made.left_out);
+        let left_out = left_out.chain(&unplayable);
         let mut notes: Vec<_> = left_out.map(|one| format!("left out: {one}")).collect();
         if let Some(video) = &self.source.video {
             let has_hdr = made.ladders().count() > 1;

@@ -147,7 +147,9 @@ pub(crate) fn examine(film: &Film, file: &Path) -> Result<Source, String> {
             .iter()
             .enumerate()
             .filter(|(index, _)| *index != at)
-            .filter_map(|(_, stream)| stream["index"].as_u64())
+            .map(|(_, stream)| *stream)
+            .chain(of_kind("attachment"))
+            .filter_map(|stream| stream["index"].as_u64())
             .collect(),
         is_joined: matches!(film.cut, Cut::Joined(..)),
     };

@@ -297,3 +297,37 @@ fn subtitles_that_cannot_be_read_are_left_out_with_a_note() {
         made.notes
     );
 }
+
+#[test]
+fn streams_with_nothing_to_play_are_named() {
+    if !ffmpeg_is_here() {
+        return;
+    }
+    let (folder, source) = plain();
+    let path = |name: &str| folder.path().join(name);
+    let empty = "[Script Info]\nScriptType: v4.00+\n\n[Events]\n\
+        Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n";
+    fs::write(path("empty.ass"), empty).expect("a file");
+    fs::write(path("font.ttf"), "this is no font").expect("a file");
+    let (from, words, font) = (source.display(), path("empty.ass"), path("font.ttf"));
+    let attached = format!("-attach {} -metadata:s:t mimetype=font/ttf", font.display());
+    make(
+        &format!("-i {from} -i {} -map 0 -map 1 -c copy {attached}", words.display()),
+        &path("font.mkv"),
+    );
+    make(&format!("-i {from} -c copy -timecode 01:00:00:00"), &path("data.mov"));
+    let library = Library::new();
+    let copy = Options { copy: true, ..options() };
+    let notes = |name: &str| {
+        let made = library.ingest(&path(name), name, &copy).expect("a title");
+        judge(&made.folder, &made.record);
+        made.notes
+    };
+    let left_out = notes("font.mkv");
+    let expected = ["left out: subtitle stream 2 (it is empty)", "left out: attachments: stream 3"];
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert!(left_out.iter().zip(expected).all(|(note, is)| note.starts_with(is)), "{left_out:?}");
+    let left_out = notes("data.mov");
+    assert_eq!(left_out.len(), 1, "{left_out:?}");
+    assert!(left_out[0].starts_with("left out: data: stream 2"), "{left_out:?}");
+}

@@ -96,7 +96,7 @@ fn named(others: &[Subtitles], label: &Label) -> Subtitles {
     Subtitles { file, language, name, roles }
 }
 
-/// Writes a document's file, unless it has no cues, and a note about what it lacks.
+/// Writes a document's file, unless it has no cues, and notes on what is left out.
 fn add(
     made: &mut Made,
     one: Subtitles,
@@ -109,6 +109,9 @@ fn add(
         made.left_out.push(format!("{count} invalid or oversized parts of {what}"));
     }
     if document.cues.is_empty() {
+        if document.dropped == 0 {
+            made.left_out.push(format!("{what} (it is empty)"));
+        }
         return Ok(());
     }
     let path = folder.join(&one.file);
