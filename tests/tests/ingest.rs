@@ -490,6 +490,48 @@ fn a_watch_that_is_killed_at_any_moment_goes_on_and_makes_every_title() {
 }
 
 #[test]
+fn a_watch_that_is_killed_while_it_encodes_keeps_the_finished_parts() {
+    if !tools_are_here() {
+        return;
+    }
+    let place = Place::new();
+    let incoming = place.path("incoming");
+    fs::create_dir(&incoming).unwrap();
+    fs::rename(place.little_film(), incoming.join("film.mp4")).unwrap();
+    let title = place.library().join("film");
+    let watch = || {
+        let mut command = fullbore("ingest", &format!("{QUICK} --settle-seconds 1"));
+        command.arg("--ladder").arg(place.path("ladder.toml")).arg("--watch").arg(&incoming);
+        command.arg("--library").arg(place.library());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let said = Said::listen(child.stderr.take().unwrap());
+        (child, said)
+    };
+    for round in 0..3 {
+        let (mut child, said) = watch();
+        said.wait_for("(3 of 3)");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let verified = place.catalog("verify");
+        assert!(verified.success, "round {round}: {}", verified.text());
+        said.wait_for_rest();
+        let lines = said.lines();
+        let kept = lines.iter().filter(|line| line.contains("kept from an earlier run")).count();
+        assert_eq!(kept, if round == 0 { 0 } else { 2 }, "{lines:?}");
+        if title.exists() {
+            // This test was held up for longer than the encoding took.
+            return;
+        }
+    }
+    let (mut child, _said) = watch();
+    eventually("the title", || title.exists().then_some(()));
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(place.catalog("verify").text().contains("ok: film"));
+    assert_eq!(frames(title.join("master.m3u8"), "0:v:1").len(), FRAMES);
+}
+
+#[test]
 fn a_film_that_failed_is_tried_again_with_other_options() {
     if !tools_are_here() {
         return;
