@@ -159,6 +159,8 @@ fn a_missing_sound_a_wrong_language_and_a_lost_role_are_found() {
         (hls, "FORCED=YES", "FORCED=NO", Kind::Role),
         (hls, "describes-video", "describes-nothing", Kind::Role),
         (dash, "value=\"description\"", "value=\"alternate\"", Kind::Role),
+        (dash, "value=\"forced-subtitle\"", "value=\"subtitle\"", Kind::Role),
+        (dash, "lang=\"fr\"", "lang=\"de\"", Kind::Language),
         (hls, "CHANNELS=\"2\"", "CHANNELS=\"6\"", Kind::Channels),
         (dash, "ChannelConfiguration\" value=\"2\"", "Channels\" value=\"6\"", Kind::Channels),
         (hls, "com.apple.hls.chapters", "com.example.chapters", Kind::Chapter),

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use fullbore_ingest::ingest::Channels;
 use tempfile::TempDir;
 
-use crate::draw::{Cue, Cut, Decoy, Film};
+use crate::draw::{Cue, Cut, Decoy, Film, Sound};
 use crate::judge::{Kind, judge};
 use crate::make::make;
-use crate::play::{Outcome, Played, made, made_of};
+use crate::play::{Outcome, Played, channels, made, made_of};
 use crate::source::examine;
 use crate::title::Title;
 
@@ -16,7 +17,7 @@ use crate::title::Title;
 /// refused, the film itself is spoilt.
 type Fault = (&'static str, fn(&Film) -> bool, Kind, fn(&mut Title));
 
-const FAULTS: [Fault; 23] = [
+const FAULTS: [Fault; 26] = [
     ("sync: streams that begin late", begins_late, Kind::Sync, beeps_late),
     (
         "sync: recordings without their beginning",
@@ -104,6 +105,16 @@ const FAULTS: [Fault; 23] = [
         },
     ),
     (
+        "role: by DASH alone",
+        // DASH has no role for an original.
+        |film| {
+            let is_marked = |sound: &Sound| sound.role.is_some_and(|role| role != "original");
+            film.container.has_roles && film.sounds.iter().any(is_marked)
+        },
+        Kind::Role,
+        |title| title.dash.sounds.iter_mut().for_each(|one| one.marks.clear()),
+    ),
+    (
         "role: forced captions",
         |film| {
             let is_forced = |role| role == Some("forced");
@@ -123,6 +134,18 @@ const FAULTS: [Fault; 23] = [
         |film| film.sounds.iter().any(|one| one.language == Some("tam")),
         Kind::Language,
         |title| title.hls.sounds.iter_mut().for_each(|one| one.language = Some("tam".into())),
+    ),
+    (
+        "language: by DASH alone",
+        |film| film.sounds.iter().any(|one| one.language == Some("tam")),
+        Kind::Language,
+        |title| title.dash.sounds.iter_mut().for_each(|one| one.language = Some("tam".into())),
+    ),
+    (
+        "channels: surround next to stereo",
+        |film| channels(film) == Channels::Both && film.sounds.iter().any(is_surround),
+        Kind::Channels,
+        |title| title.record.audio.retain(|one| one.version_of.is_none()),
     ),
     (
         "channels: arrangements that a codec lacks",
@@ -170,6 +193,10 @@ const FAULTS: [Fault; 23] = [
         },
     ),
 ];
+
+fn is_surround(sound: &Sound) -> bool {
+    ["5.1", "5.1(side)", "7.1"].contains(&sound.layout)
+}
 
 fn begins_late(film: &Film) -> bool {
     film.picture.as_ref().is_some_and(|one| one.late_seconds > 0.0)
