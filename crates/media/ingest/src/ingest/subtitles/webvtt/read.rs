@@ -30,14 +30,12 @@ impl Document {
 
     fn block(&mut self, block: &str) {
         let first = block.lines().next().unwrap_or("").trim_end();
-        let is_comment =
-            first == "NOTE" || first.starts_with("NOTE ") || first.starts_with("NOTE\t");
         match first {
-            _ if block.contains("-->") && !is_comment => match Cue::read(block) {
+            _ if is_comment(first) => {}
+            _ if block.contains("-->") => match Cue::read(block) {
                 Some(cue) if self.cues.len() < CUES_MAX => self.cues.push(cue),
                 _ => self.dropped += 1,
             },
-            _ if is_comment => {}
             "STYLE" | "REGION" => self.head_block(block),
             // Text without times: an identifier alone, or what followed an empty line inside a cue.
             _ => self.dropped += 1,
@@ -47,13 +45,22 @@ impl Document {
     /// STYLE and REGION may only be in front of all cues.
     fn head_block(&mut self, block: &str) {
         let bytes: usize = self.head.iter().map(String::len).sum();
-        if self.cues.is_empty() && bytes + block.len() <= HEAD_BYTES_MAX {
-            let is_shown = |letter: &char| !letter.is_control() || ['\n', '\t'].contains(letter);
-            self.head.push(block.chars().filter(is_shown).collect());
+        let is_shown = |letter: &char| !letter.is_control() || *letter == '\t';
+        // Without control characters, a line may be empty, which would end the block, or have an arrow, which would make it a cue.
+        let lines = block.lines().map(|line| line.chars().filter(is_shown).collect::<String>());
+        let lines: Vec<_> = lines.filter(|line| !line.is_empty()).collect();
+        let has_arrow = lines.iter().any(|line| line.contains("-->"));
+        if self.cues.is_empty() && bytes + block.len() <= HEAD_BYTES_MAX && !has_arrow {
+            self.head.push(lines.join("\n"));
         } else {
             self.dropped += 1;
         }
     }
+}
+
+/// Whether a block is a comment, by its first line.
+fn is_comment(first: &str) -> bool {
+    first.strip_prefix("NOTE").is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
 impl Cue {
@@ -84,8 +91,9 @@ impl Cue {
             return None;
         }
         let payload = payload::valid(text);
-        let is_plain = !id.contains("-->") && !id.contains(char::is_control);
-        let id = if is_plain { id.trim().to_owned() } else { String::new() };
+        let id = id.trim();
+        let is_plain = !id.contains("-->") && !id.contains(char::is_control) && !is_comment(id);
+        let id = if is_plain { id.to_owned() } else { String::new() };
         let settings = settings::valid(settings);
         (!payload.is_empty()).then_some(Self { start_ms, end_ms, id, settings, payload })
     }

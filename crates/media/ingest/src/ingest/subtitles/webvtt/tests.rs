@@ -170,6 +170,20 @@ fn what_is_invalid_is_mended_or_dropped_and_counted() {
     assert!(document.head.is_empty());
 }
 
+/// A style with a line of control characters became a style and a stray block, and a cue with such an identifier a comment.
+#[test]
+fn blocks_and_identifiers_stay_what_they_are() {
+    let cue = "00:01.000 --> 00:02.000\na\n";
+    let text = format!(
+        "WEBVTT\n\nSTYLE\n\u{1}\n::cue(.y){{color:yellow}}\n\nSTYLE\nx--\u{1}>y\n\n NOTE b\n{cue}"
+    );
+    let document = read(&text);
+    assert_eq!(document.write(), format!("WEBVTT\n\nSTYLE\n::cue(.y){{color:yellow}}\n\n{cue}"));
+    assert_eq!(document.dropped, 1);
+    let of_packet = Cue::new(0, 1, "NOTE", "", "a").expect("a cue");
+    assert_eq!(of_packet.id, "");
+}
+
 #[test]
 fn only_a_first_line_of_webvtt_is_webvtt() {
     for (text, expected) in [
