@@ -39,8 +39,10 @@ const TYPES: &[(&str, &str)] = &[
     ("mov", "video/quicktime"),
     ("qt", "video/quicktime"),
     ("ogv", "video/ogg"),
+    ("ogm", "video/ogg"), // Ogg with codecs of others.
     ("ogx", "application/ogg"),
-    ("avi", "video/x-msvideo"), // Not registered, like the next four; all in common use.
+    ("avi", "video/x-msvideo"), // Not registered, like the next five; all in common use.
+    ("divx", "video/x-msvideo"), // AVI.
     ("flv", "video/x-flv"),
     ("wmv", "video/x-ms-wmv"),
     ("asf", "video/x-ms-asf"),
@@ -49,7 +51,11 @@ const TYPES: &[(&str, &str)] = &[
     ("rm", "application/vnd.rn-realmedia"),
     ("rmvb", "application/vnd.rn-realmedia-vbr"), // Not registered; in common use.
     ("dv", "video/dv"),
-    ("y4m", "video/x-yuv4mpeg"), // Not registered; in common use.
+    ("mj2", "video/mj2"), // Motion JPEG 2000 (RFC 3745).
+    ("mjp2", "video/mj2"),
+    ("ivf", "video/x-ivf"), // Not registered, like the next two: GStreamer's and ffmpeg's names.
+    ("nut", "video/x-nut"),
+    ("y4m", "video/x-yuv4mpeg"),
     // Audio.
     ("mp3", "audio/mpeg"),
     ("mp2", "audio/mpeg"),
@@ -166,6 +172,11 @@ mod tests {
             ("phone.3gp", "video/3gpp"),
             ("web.flv", "video/x-flv"),
             ("desk.wmv", "video/x-ms-wmv"),
+            ("old.OGM", "video/ogg"),
+            ("old.divx", "video/x-msvideo"),
+            ("raw.ivf", "video/x-ivf"),
+            ("any.nut", "video/x-nut"),
+            ("cinema.mj2", "video/mj2"),
             ("song.oga", "audio/ogg"),
             ("book.m4b", "audio/mp4"),
             ("signs.ass", "text/x-ssa"),
