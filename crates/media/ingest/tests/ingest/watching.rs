@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use fullbore_ingest::ingest::{IngestError, Outcome, Progress, Stop, ingest};
+use fullbore_ingest::ingest::{IngestError, Options, Outcome, Progress, Stop, ingest};
 use fullbore_ingest::watch::{FilmResult, WatchError, WatchEvent, WatchedFolder, results, watch};
 use tempfile::TempDir;
 
@@ -23,11 +23,18 @@ const LONG: Duration = Duration::from_secs(900);
 struct Place {
     incoming: TempDir,
     library: Library,
+    options: Options,
 }
 
 impl Place {
     fn new() -> Self {
-        Self { incoming: tempfile::tempdir().expect("a temporary folder"), library: Library::new() }
+        let incoming = tempfile::tempdir().expect("a temporary folder");
+        Self { incoming, library: Library::new(), options: options() }
+    }
+
+    /// One whose watch doesn't encode pictures, which takes long next to other tests.
+    fn copying() -> Self {
+        Self { options: Options { copy: true, ..options() }, ..Self::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -56,7 +63,7 @@ impl Place {
             folder: self.incoming.path().to_owned(),
             library: vec![self.library.path().to_owned()],
             into: None,
-            options: options(),
+            options: self.options.clone(),
             settle: Duration::from_millis(300),
             at_once: 2,
         }
@@ -198,7 +205,7 @@ fn subtitles_that_cannot_be_used_are_named_and_the_film_becomes_a_title() {
     if !ffmpeg_is_here() {
         return;
     }
-    let place = Place::new();
+    let place = Place::copying();
     let (_folder, film) = plain();
     let words = |text: &str| format!("1\n00:00:01,000 --> 00:00:02,000\n{text}\n");
     let western: Vec<_> = words("M\u{fc}ller").chars().map(|letter| letter as u32 as u8).collect();
@@ -233,7 +240,7 @@ fn names_of_subtitle_files_say_what_they_are_for() {
     if !ffmpeg_is_here() {
         return;
     }
-    let place = Place::new();
+    let place = Place::copying();
     let (_folder, film) = plain();
     for name in ["film.en.forced.srt", "film.en.sdh.srt", "film.pt-BR.srt", "film.zh-Hant.srt"] {
         place.put_words(name, "1\n00:00:01,000 --> 00:00:02,000\nHello\n");
