@@ -339,12 +339,13 @@ impl Source {
                 }
                 None => self.left_out.push(text_kind::left_out(stream.index, &codec)),
             },
+            // MP4 has the titles of chapters in a stream of their own.
+            Some(_)
+                if !self.chapters.is_empty()
+                    && stream.codec_tag_string.as_deref() == Some("text") => {}
             Some(kind) => {
-                // MP4 has the titles of chapters in a stream of their own.
-                if self.chapters.is_empty() || stream.codec_tag_string.as_deref() != Some("text") {
-                    let (kind, codec) = (kind.to_owned(), stream.codec_name.clone());
-                    self.unplayable.push(Unplayable { kind, codec, index: stream.index });
-                }
+                let (kind, codec) = (kind.to_owned(), stream.codec_name.clone());
+                self.unplayable.push(Unplayable { kind, codec, index: stream.index });
             }
             None => {}
         }

@@ -101,7 +101,7 @@ struct Ingest<'a> {
     /// The same file, open.
     film: File,
     /// The additional files of subtitles, open, in the order of the options.
-    side: Vec<File>,
+    side: Vec<subtitles::Side>,
     /// The poster of the options' choice.
     poster: Option<poster::Chosen>,
     library: &'a Path,
@@ -133,7 +133,7 @@ pub fn ingest(
     let title = &name_in(library, title)?;
     publish::refuse_copy(&library.join(title.as_str()))?;
     let film = film::open(file)?;
-    let side: Result<_, _> = options.subtitles.iter().map(|one| film::open(&one.path)).collect();
+    let side: Result<_, _> = options.subtitles.iter().map(subtitles::open).collect();
     let identity = identity(file, &film)?;
     let source = probed(&film, options, stop)?;
     let (side, poster) = (side?, poster::Chosen::open(options, stop)?);
@@ -341,12 +341,16 @@ impl Ingest<'_> {
         let jobs = jobs.iter().flat_map(|job| [Some(job), job.instead.as_deref()]).flatten();
         let mut parts: Vec<_> = jobs.map(|job| self.key_of(job)).collect();
         for (side, file) in self.options.subtitles.iter().zip(&self.side) {
-            let sum = file.try_clone().and_then(|mut file| {
+            let sum = |file: &File| {
+                let mut file = file.try_clone()?;
                 file.rewind()?;
                 sha256::of_open_file(&file)
-            });
-            let sums = sum.attempt("read", &side.path)?;
-            parts.extend([side.language.clone(), sums.whole]);
+            };
+            let text = match file {
+                Ok(file) => sum(file).attempt("read", &side.path)?.whole,
+                Err(_) => "left out".to_owned(),
+            };
+            parts.extend([side.language.clone(), text]);
             parts.extend(side.purpose.map(|purpose| purpose.role().word().to_owned()));
         }
         parts.extend(self.poster_key()?);

@@ -211,18 +211,25 @@ fn subtitles_that_cannot_be_used_are_named_and_the_film_becomes_a_title() {
     let western: Vec<_> = words("M\u{fc}ller").chars().map(|letter| letter as u32 as u8).collect();
     place.put("film.de.srt", |path| fs::write(path, &western).expect("a file"));
     place.put_words("film.fr.srt", "");
+    place.put("film.it.srt", |path| {
+        fs::File::create(path).and_then(|file| file.set_len(33 << 20)).expect("a file");
+    });
     place.put_words("film.en.srt", &words("Hello"));
     place.put_words("film.en.extra.srt", &words("Hello"));
     place.put_words("film.idx", "# VobSub index file, v7");
     place.put_film("film.mp4", &film);
     place.watched(|happened| {
         let notes = notes(happened);
-        let named = ["film.de.srt (Invalid UTF-8 in line 3", "film.fr.srt (no subtitles in it"];
+        let named = [
+            "film.de.srt (Invalid UTF-8 in line 3",
+            "film.fr.srt (no subtitles in it",
+            "film.it.srt (it is too long",
+        ];
         let ignored = ["film.en.extra.srt (its name", "film.idx (not SubRip"];
         for (note, expected) in notes.iter().zip(named.iter().chain(&ignored)) {
             assert!(note.starts_with("left out: ") && note.contains(expected), "{notes:?}");
         }
-        assert_eq!(notes.len(), 4, "{notes:?}");
+        assert_eq!(notes.len(), 5, "{notes:?}");
         let languages = || {
             let record = place.library.entry("film").record.expect("a record");
             record.subtitles.into_iter().map(|one| one.language).collect::<Vec<_>>()

@@ -188,21 +188,46 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The bytes of an open file, from its beginning.
 fn bytes_of(file: &File) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-    if length > FILE_BYTES_MAX {
-        return Err(io::Error::other("it is too long for a file of subtitles"));
-    }
-    let mut bytes = vec![0; length];
+    let mut bytes = vec![0; short(file)?];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }
 
-/// The subtitles of a separate file: WebVTT, a script of SubStation Alpha, or SubRip. If it is optional and has none, why.
-fn of_file(file: &File, side: &SideSubtitles) -> Result<Result<Document, String>, IngestError> {
-    let bytes = match bytes_of(file) {
-        Err(error) if error.kind() == io::ErrorKind::Other && side.is_optional => {
-            return Ok(Err(error.to_string()));
+/// The length of a file that is short enough.
+fn short(file: &File) -> io::Result<usize> {
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
+    match length <= FILE_BYTES_MAX {
+        true => Ok(length),
+        false => Err(io::Error::other("it is too long for a file of subtitles")),
+    }
+}
+
+/// An open file of subtitles, or why an optional one is left out.
+pub(super) type Side = Result<File, String>;
+
+/// Opens a separate file of subtitles.
+///
+/// # Errors
+/// If it cannot be opened, and is not optional.
+pub(super) fn open(side: &SideSubtitles) -> Result<Side, IngestError> {
+    match crate::film::open(&side.path) {
+        Err(error) if side.is_optional => Ok(Err(error.to_string())),
+        // Before all of it is read for the title's key.
+        Ok(file) if side.is_optional => {
+            Ok(short(&file).map(|_| file).map_err(|error| error.to_string()))
         }
+        opened => opened.map(Ok),
+    }
+}
+
+/// The subtitles of a separate file: WebVTT, a script of SubStation Alpha, or SubRip. If it is optional and has none, why.
+fn of_file(file: &Side, side: &SideSubtitles) -> Result<Result<Document, String>, IngestError> {
+    let file = match file {
+        Ok(file) => file,
+        Err(why) => return Ok(Err(why.clone())),
+    };
+    let bytes = match bytes_of(file) {
+        Err(error) if side.is_optional => return Ok(Err(error.to_string())),
         read => read.attempt("read", &side.path)?,
     };
     let document = document(&bytes);

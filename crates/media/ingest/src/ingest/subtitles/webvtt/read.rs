@@ -29,7 +29,8 @@ impl Document {
     }
 
     fn block(&mut self, block: &str) {
-        let first = block.lines().next().unwrap_or("").trim_end();
+        // Readers allow only these behind a word.
+        let first = block.lines().next().unwrap_or("").trim_end_matches([' ', '\t']);
         match first {
             _ if is_comment(first) => {}
             _ if block.contains("-->") => match Cue::read(block) {
