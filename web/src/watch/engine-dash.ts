@@ -1,7 +1,7 @@
 // DASH by dash.js.
 
 import { Debug, MediaPlayer, type MediaInfo, type MediaPlayerClass, type Representation } from "dashjs";
-import { AVOIDED_MS, endWhenSilent, Pathways } from "./pathways";
+import { Servers, type Part } from "./servers";
 import { isForcedInDash, purposesOfDash, type Descriptor } from "./tracks";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
@@ -14,22 +14,24 @@ const AGAIN_MS = 100;
 /** dash.js accepts other settings than its types say. */
 const IN_HEADERS = "headers" as "header";
 
-/** The event with which dash.js excludes a server. Its types have no name for it. */
-const SERVER_FAILED = "serviceLocationBlacklistAdd" as unknown as Parameters<MediaPlayerClass["trigger"]>[0];
+/** The event after a steering answer. Its types have no name for it. */
+const STEERED = "contentSteeringRequestCompleted" as unknown as Parameters<MediaPlayerClass["on"]>[0];
 
-/** A server of the film, as the manifest names it. */
-interface Location {
-  id: string;
-  url: string;
-}
-
-/** The parts of dash.js's manifest and requests that are used here. */
+/** The parts of dash.js's manifest, requests and steering answers that are used here. */
 interface Manifest {
   BaseURL?: { serviceLocation?: string; __text?: string }[];
 }
+interface DashRequest {
+  url: string;
+  customData?: { request?: { type?: string; mediaType?: string; duration?: number; range?: string | null; bandwidth?: number } };
+}
 interface XhrLoader {
-  load(request: unknown, response: unknown): unknown;
+  load(request: DashRequest, response: unknown): unknown;
   getXhr(): XMLHttpRequest | null;
+}
+interface SteeringAnswer {
+  pathwayPriority?: string[];
+  pathwayClones?: { ID: string; "BASE-ID": string; "URI-REPLACEMENT": { HOST?: string } }[];
 }
 
 interface TrackInfo {
@@ -77,12 +79,11 @@ export class DashEngine implements Engine {
   private text: number | null = null;
   private choice: number | null = null;
   private status = 0;
-  private readonly pathways = new Pathways();
-  /** The servers that have the film; empty if only the manifest's server has it. */
-  private locations: Location[] = [];
+  private readonly servers: Servers;
 
   constructor(private readonly start: Start) {
     const { events } = start;
+    this.servers = new Servers(start.video, (isConnected) => events.connected(isConnected));
     const again = start.isSpread ? AGAIN_MS : 1000;
     this.player = MediaPlayer().create();
     if (start.isSpread) this.watchRequests();
@@ -105,8 +106,8 @@ export class DashEngine implements Engine {
             ewma: {},
           },
         },
-        // Unless steering says for how long. By default, a server that failed would never come back.
-        blacklistExpiryTime: AVOIDED_MS / 1000,
+        // By default, a server that failed would never come back.
+        blacklistExpiryTime: 60,
         text: { defaultEnabled: false },
         // The player itself remembers earlier choices.
         lastBitrateCachingInfo: { enabled: false },
@@ -130,15 +131,15 @@ export class DashEngine implements Engine {
     });
     // dash.js measures by the first timing that the browser keeps of an address. Here a whole size is one address, requested range
     // by range, so the timing of its very first range would count forever. So old timings are cleared.
-    this.player.addRequestInterceptor((request) => {
+    this.player.addRequestInterceptor(async (request) => {
       performance.clearResourceTimings();
-      request.url = this.elsewhere(request.url ?? "");
-      return Promise.resolve(request);
+      await this.servers.turn(request.url ?? "");
+      return request;
     });
     this.player.addResponseInterceptor((response) => {
       this.status = response.status ?? 0;
-      const hasOther = (this.status >= 400 || this.status === 0) && this.leave(response.request?.url ?? "");
-      if (!hasOther && (this.status >= 500 || this.status === 0)) events.connected(false);
+      // Of several servers, one failure means nothing.
+      if (!start.isSpread && (this.status >= 500 || this.status === 0)) events.connected(false);
       return Promise.resolve(response);
     });
     this.player.on(dash.ERROR, (event) => this.onError(event as Failure));
@@ -147,18 +148,22 @@ export class DashEngine implements Engine {
     this.player.initialize(start.video, start.url, false, start.at > 0 ? start.at : undefined);
   }
 
-  /** Ends requests that bring no data, and reads from the manifest which other servers have the film. */
+  /** Sends requests to the servers that are to answer them, and reads from the manifest which servers have the film. */
   private watchRequests(): void {
+    const { servers, start } = this;
+    const partOf = (request: DashRequest) => this.partOf(request);
     this.player.extend(
       "XHRLoader",
       function (this: { parent: XhrLoader }) {
         const { parent } = this;
         const load = parent.load.bind(parent);
         return {
-          load(request: unknown, response: unknown): unknown {
+          load(request: DashRequest, response: unknown): unknown {
+            const part = partOf(request);
+            request.url = servers.addressOf(request.url, part);
             const sent = load(request, response);
             const xhr = parent.getXhr();
-            if (xhr !== null) endWhenSilent(xhr);
+            if (xhr !== null) servers.watch(xhr, request.url, part);
             return sent;
           },
         };
@@ -174,34 +179,24 @@ export class DashEngine implements Engine {
     this.player.on(MediaPlayer.events.MANIFEST_LOADED, (event) => {
       const { BaseURL } = (event as unknown as { data: Manifest }).data ?? {};
       const named = (BaseURL ?? []).filter(({ serviceLocation, __text }) => serviceLocation !== undefined && __text !== undefined);
-      this.locations = named.map(({ serviceLocation, __text }) => ({ id: serviceLocation ?? "", url: __text ?? "" }));
+      servers.name(named.map(({ serviceLocation, __text }) => ({ id: serviceLocation ?? "", origin: new URL(__text ?? "", start.url).origin })));
+    });
+    this.player.on(STEERED, (event) => {
+      const answer = (event as unknown as { currentSteeringResponseData?: SteeringAnswer }).currentSteeringResponseData;
+      const clones = answer?.pathwayClones ?? [];
+      const named = clones.map((clone) => ({ id: clone.ID, baseId: clone["BASE-ID"], host: clone["URI-REPLACEMENT"].HOST }));
+      servers.steer(answer?.pathwayPriority ?? [], named);
     });
   }
 
-  private locationOf(url: string): Location | undefined {
-    return this.locations.find((location) => url.startsWith(location.url));
-  }
-
-  /** The address of the same bytes at a server that has not failed: dash.js itself repeats a request at the server where it failed. */
-  private elsewhere(url: string): string {
-    const asked = this.locationOf(url);
-    if (asked === undefined || !this.pathways.hasFailed(asked.id)) return url;
-    const [best] = this.pathways.inOrder(this.locations.map(({ id }) => id));
-    const location = this.locations.find(({ id }) => id === best) ?? asked;
-    return location.url + url.slice(asked.url.length);
-  }
-
-  /**
-   * Leaves the server of `url`, which failed. Returns whether there is another one that has not failed. dash.js is not told about the last server:
-   * once it has excluded all, it never requests anything again (`_onURLResolutionFailed`), but it must try until one is back.
-   */
-  private leave(url: string): boolean {
-    const failed = this.locationOf(url);
-    if (failed === undefined || this.locations.length < 2) return false;
-    this.pathways.fail(failed.id);
-    const hasOther = this.locations.some(({ id }) => !this.pathways.hasFailed(id));
-    if (hasOther) this.player.trigger(SERVER_FAILED, { entry: failed.id }, {});
-    return hasOther;
+  /** The part of the picture that dash.js requests, if it is one. */
+  private partOf({ customData }: DashRequest): Part | undefined {
+    const { type, mediaType, duration, range, bandwidth } = customData?.request ?? {};
+    if (type !== "MediaSegment" || mediaType !== "video" || !duration) return undefined;
+    const [firstByte = 0, lastByte = 0] = (range ?? "").split("-").map(Number);
+    const bytes = lastByte > firstByte ? lastByte + 1 - firstByte : ((bandwidth ?? 0) * duration) / 8;
+    const rates = this.representations().map((representation) => representation.bandwidth);
+    return { firstByte, bytes, seconds: duration, bitsPerSecondMax: Math.max(0, ...rates) };
   }
 
   private onError(event: Failure): void {

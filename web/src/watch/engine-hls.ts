@@ -1,7 +1,8 @@
 // HLS by hls.js.
 
-import Hls, { ErrorDetails, ErrorTypes, Events, type ErrorData, type LoadPolicy, type MediaPlaylist } from "hls.js";
-import { endWhenSilent, Pathways } from "./pathways";
+import Hls, { ErrorDetails, ErrorTypes, Events } from "hls.js";
+import type { ErrorData, FragmentLoaderContext, LoaderContext, LoadPolicy, MediaPlaylist } from "hls.js";
+import { Servers, type Part } from "./servers";
 import { ofAnotherGroup, purposesOfHls } from "./tracks";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
@@ -33,13 +34,14 @@ export function isSupported(): boolean {
 export class HlsEngine implements Engine {
   readonly name = "hls";
   private readonly hls: Hls;
-  private readonly pathways = new Pathways();
+  private readonly servers: Servers;
   private recoveries = 0;
   private penaltyBox: PenaltyBox | undefined;
   private loadedAt = performance.now();
   private again = 0;
 
   constructor(private readonly start: Start) {
+    this.servers = new Servers(start.video, (isConnected) => start.events.connected(isConnected));
     const Steering = Hls.DefaultConfig.contentSteeringController;
     const keep = (box: PenaltyBox): void => void (this.penaltyBox = box);
     this.hls = new Hls({
@@ -56,7 +58,7 @@ export class HlsEngine implements Engine {
       fragLoadPolicy: PATIENT,
       playlistLoadPolicy: PATIENT,
       cmcd: { sessionId: start.sessionId, contentId: start.contentId, useHeaders: !start.isSpread },
-      ...(start.isSpread && { xhrSetup: endWhenSilent }),
+      ...(start.isSpread && { xhrSetup: (request, url, context) => this.send(request, url, context) }),
       ...(Steering && {
         contentSteeringController: class extends Steering {
           constructor(hls: Hls) {
@@ -89,14 +91,40 @@ export class HlsEngine implements Engine {
       connected(true);
     });
     this.hls.on(Events.ERROR, (_, data) => this.onError(data));
-    // hls.js follows the first entry at once. The steering server may not know yet which pathways failed here, so the list is sorted in place, before
-    // hls.js reads it.
-    this.hls.on(Events.STEERING_MANIFEST_LOADED, (_, { steeringManifest }) => {
-      const wanted = steeringManifest["PATHWAY-PRIORITY"];
-      if (Array.isArray(wanted)) wanted.splice(0, wanted.length, ...this.pathways.inOrder(wanted));
-    });
+    if (start.isSpread) this.listenForServers();
     this.hls.loadSource(start.url);
     this.hls.attachMedia(start.video);
+  }
+
+  private listenForServers(): void {
+    this.hls.on(Events.MANIFEST_LOADED, (_, { levels, contentSteering }) => {
+      const named = levels.map(({ url, attrs }) => ({ id: attrs["PATHWAY-ID"] ?? ".", origin: new URL(url).origin }));
+      this.servers.name(named, contentSteering?.pathwayId);
+    });
+    this.hls.on(Events.STEERING_MANIFEST_LOADED, (_, { steeringManifest }) => {
+      const clones = steeringManifest["PATHWAY-CLONES"] ?? [];
+      const named = clones.map((clone) => ({ id: clone.ID, baseId: clone["BASE-ID"], host: clone["URI-REPLACEMENT"].HOST }));
+      this.servers.steer(steeringManifest["PATHWAY-PRIORITY"] ?? [], named);
+    });
+  }
+
+  /** Sends a request of hls.js to the server that is to answer it. */
+  private send(request: XMLHttpRequest, url: string, context: LoaderContext): void {
+    const part = this.partOf(context);
+    const address = this.servers.addressOf(url, part);
+    request.open("GET", address, true);
+    this.servers.watch(request, address, part);
+  }
+
+  /** The part of the picture that hls.js requests, if it is one. */
+  private partOf(context: LoaderContext): Part | undefined {
+    const { frag } = context as Partial<FragmentLoaderContext>;
+    if (frag?.type !== "main" || frag.sn === "initSegment") return undefined;
+    const { rangeStart: firstByte = 0, rangeEnd: end = 0 } = context;
+    const { levels } = this.hls;
+    const guess = ((levels[frag.level]?.bitrate ?? 0) * frag.duration) / 8;
+    const bitsPerSecondMax = Math.max(...levels.map(({ bitrate }) => bitrate));
+    return { firstByte, bytes: end > firstByte ? end - firstByte : guess, seconds: frag.duration, bitsPerSecondMax };
   }
 
   /**
@@ -114,7 +142,8 @@ export class HlsEngine implements Engine {
   private onError(data: ErrorData): void {
     const { events } = this.start;
     if (!data.fatal) {
-      if (data.type === ErrorTypes.NETWORK_ERROR && !this.leave(data)) events.connected(false);
+      // Of several servers, one failure means nothing.
+      if (data.type === ErrorTypes.NETWORK_ERROR && !this.start.isSpread) events.connected(false);
       return;
     }
     if (data.type === ErrorTypes.NETWORK_ERROR) {
@@ -130,20 +159,6 @@ export class HlsEngine implements Engine {
       events.failed(isCodec ? PROBLEMS.undecodable : PROBLEMS.broken);
     }
     this.hls.stopLoad();
-  }
-
-  /** Leaves the pathway in use if `data` is about it. Returns whether there is another one that has not failed. */
-  private leave(data: ErrorData): boolean {
-    const { hls, pathways } = this;
-    const [level] = hls.levels;
-    const url = data.frag?.url ?? data.context?.url ?? data.url;
-    if (level === undefined || url === undefined || hls.pathways.length < 2) return false;
-    // A request that was sent before the pathway was left may still fail afterwards.
-    if (new URL(url).origin === new URL(level.uri).origin) {
-      pathways.fail(level.pathwayId);
-      hls.pathwayPriority = pathways.inOrder([...(hls.pathwayPriority ?? []), ...hls.pathways]);
-    }
-    return hls.pathways.some((pathway) => !pathways.hasFailed(pathway));
   }
 
   /** Tries all servers again when hls.js has given up on all, for as long as the buffer lasts. Returns whether it does. */

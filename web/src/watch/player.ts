@@ -226,6 +226,9 @@ export class Player {
     this.element.dataset.state = "failed";
     const at = this.video.currentTime;
     const again = () => void this.load(at);
+    // A network that was gone for longer than the engine tries: the film continues by itself.
+    const isStillSo = () => this.element.dataset.state === "failed";
+    if (problem === PROBLEMS.unreachable) addEventListener("online", () => void (isStillSo() && again()), { once: true });
     this.message.replaceChildren(
       element("h2", {}, problem.what),
       element("p", {}, problem.advice),
