@@ -283,6 +283,56 @@ test("keys do what they say", async () => {
   });
 });
 
+test("a television's remote plays a film, changes its language, and leaves the player", async () => {
+  await as({ viewport: { width: 1920, height: 1080 } }, async (viewer, page) => {
+    const press = async (...keys) => {
+      for (const key of keys) await page.keyboard.press(key);
+    };
+    const focused = () => page.evaluate(() => document.activeElement.getAttribute("aria-label") ?? document.activeElement.textContent);
+    /** Presses a key until the focus is at a control. */
+    const reach = async (key, name) => {
+      for (let presses = 0; !(await focused()).includes(name); presses += 1) {
+        assert.ok(presses < 20, `${key} does not lead to ${name}, but to ${await focused()}`);
+        await press(key);
+      }
+    };
+    await viewer.watch(server.url, FILM);
+    await viewer.goesOn();
+    const at = await viewer.film("seconds");
+    await press("ArrowRight");
+    await page.waitForFunction((to) => document.querySelector("video").currentTime >= to, at + 5);
+    await press("Enter");
+    assert.equal(await focused(), "Pause");
+    await press("Enter");
+    await page.waitForFunction(() => document.querySelector("video").paused);
+    await viewer.picture("watch-television");
+    await reach("ArrowRight", "Settings");
+    await press("Enter");
+    await reach("ArrowDown", "Language");
+    await press("Enter");
+    await reach("ArrowDown", "Deutsch");
+    await press("Enter");
+    assert.equal(await focused(), "Settings");
+    await reach("ArrowLeft", "Play");
+    await press("Enter");
+    await viewer.goesOn();
+    assert.ok(viewer.requests.some((request) => /audio-[^/]*de[^/]*\.mp4/.test(request.url())), "the German sound was never asked for");
+    // Back leaves a menu, then the controls; then arrows are for the film again.
+    await reach("ArrowRight", "Settings");
+    await press("Enter");
+    const back = () => page.evaluate(() => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "GoBack", bubbles: true, cancelable: true })));
+    assert.equal(await back(), false);
+    assert.equal(await page.locator(".menu:not([hidden])").count(), 0);
+    assert.equal(await back(), false);
+    assert.equal(await page.evaluate(() => document.activeElement === document.body), true);
+    assert.equal(await back(), true, "the browser's own way back");
+    await press("Enter", "ArrowUp");
+    assert.equal(await page.evaluate(() => document.activeElement.type), "range");
+    await press("ArrowUp", "Enter");
+    await page.waitForURL(/\/-\/$|:\d+\/$/);
+  });
+});
+
 test("where one stopped is where one goes on, and the shelf shows it", async () => {
   await as({}, async (viewer, page) => {
     await viewer.watch(server.url, FILM);

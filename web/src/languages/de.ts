@@ -83,6 +83,7 @@ export const de: Phrases = {
   fiveSeconds: "5 Sekunden zurück oder vor",
   tenSeconds: "10 Sekunden zurück oder vor",
   louderOrQuieter: "Lauter oder leiser",
+  amongControls: "Zu den Tasten im Bild: Pfeile bewegen sich darin, Escape oder Zurück verlässt sie",
   soundOffOrOn: "Ton aus oder an",
   captionsOffOrOn: "Untertitel aus oder an",
   toShare: "Zu 0 % – 90 % des Films",

@@ -81,6 +81,7 @@ export const en = {
   fiveSeconds: "5 seconds back or forward",
   tenSeconds: "10 seconds back or forward",
   louderOrQuieter: "Louder or quieter",
+  amongControls: "To the controls: arrows move among them, Escape or Back leaves them",
   soundOffOrOn: "Sound off or on",
   captionsOffOrOn: "Captions off or on",
   toShare: "To 0% – 90% of the film",

@@ -83,6 +83,7 @@ export const es: Phrases = {
   fiveSeconds: "Retroceder o avanzar 5 segundos",
   tenSeconds: "Retroceder o avanzar 10 segundos",
   louderOrQuieter: "Subir o bajar el volumen",
+  amongControls: "Ir a los controles: las flechas los recorren, Escape o Atrás los deja",
   soundOffOrOn: "Silenciar o activar el sonido",
   captionsOffOrOn: "Activar o desactivar los subtítulos",
   toShare: "Ir al 0 % – 90 % de la película",

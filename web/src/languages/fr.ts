@@ -83,6 +83,7 @@ export const fr: Phrases = {
   fiveSeconds: "Reculer ou avancer de 5 secondes",
   tenSeconds: "Reculer ou avancer de 10 secondes",
   louderOrQuieter: "Monter ou baisser le son",
+  amongControls: "Aller aux commandes : les flèches les parcourent, Échap ou Retour les quitte",
   soundOffOrOn: "Couper ou rétablir le son",
   captionsOffOrOn: "Activer ou désactiver les sous-titres",
   toShare: "Aller à 0 % – 90 % du film",

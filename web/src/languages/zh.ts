@@ -83,6 +83,7 @@ export const zh: Phrases = {
   fiveSeconds: "后退或前进 5 秒",
   tenSeconds: "后退或前进 10 秒",
   louderOrQuieter: "调高或调低音量",
+  amongControls: "进入控制栏：方向键移动，Esc 或返回键离开",
   soundOffOrOn: "静音或取消静音",
   captionsOffOrOn: "关闭或开启字幕",
   toShare: "跳转到影片的 0% – 90%",

@@ -1,6 +1,7 @@
 // Keys, as in well-known players. They are ignored in text fields, menus and sliders, and with Ctrl, Alt or Meta.
 
 import { phrase, type Phrase } from "../phrases";
+import { moveAmongControls, watchFocus } from "./remote";
 
 export interface Actions {
   toggle(): void;
@@ -12,6 +13,8 @@ export interface Actions {
   fullscreen(): void;
   faster(by: number): void;
   help(): void;
+  /** Shows the controls and gives them the focus. */
+  controls(): void;
 }
 
 export const KEYS: [string, Phrase][] = [
@@ -19,6 +22,7 @@ export const KEYS: [string, Phrase][] = [
   ["← →", "fiveSeconds"],
   ["J L", "tenSeconds"],
   ["↑ ↓", "louderOrQuieter"],
+  ["Enter", "amongControls"],
   ["M", "soundOffOrOn"],
   ["C", "captionsOffOrOn"],
   ["F", "fullScreen"],
@@ -28,6 +32,7 @@ export const KEYS: [string, Phrase][] = [
 ];
 
 export function listen(actions: Actions): void {
+  watchFocus();
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
     if (handle(event, actions)) event.preventDefault();
@@ -37,6 +42,8 @@ export function listen(actions: Actions): void {
 function handle({ key, target }: KeyboardEvent, actions: Actions): boolean {
   const on = target instanceof HTMLElement ? target : document.body;
   if (on.isContentEditable || on.matches("input:not([type=range]), select, textarea, [role^=menuitem]")) return false;
+  if (moveAmongControls(key, on)) return true;
+  if (key === "Enter" && on.matches("button, a, input")) return false;
   // Space presses a focused button, and up and down move a focused slider.
   if (key === " " && on.matches("button, a")) return false;
   if ((key === "ArrowUp" || key === "ArrowDown") && on.matches("input")) return false;
@@ -60,6 +67,7 @@ function handle({ key, target }: KeyboardEvent, actions: Actions): boolean {
     "<": () => actions.faster(-1),
     ">": () => actions.faster(1),
     "?": () => actions.help(),
+    Enter: () => actions.controls(),
   };
   const action = does[key.length === 1 ? key.toLowerCase() : key];
   action?.();

@@ -142,6 +142,8 @@ export class Menu {
         if (this.page === null) items[at]?.click();
         break;
       case "Escape":
+      case "GoBack":
+      case "BrowserBack":
         this.close();
         break;
       case "Tab":

@@ -12,6 +12,7 @@ import { FileEngine } from "./engine-file";
 import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Quality, type Start, type Track } from "./engine";
 import { KEYS, listen } from "./keyboard";
 import { Menu, type Page } from "./menu";
+import { BACK } from "./remote";
 import { Timebar } from "./timebar";
 import { forcedFor, listed, memoryOf, recalled } from "./tracks";
 
@@ -108,6 +109,7 @@ export class Player {
       fullscreen: () => void this.fullscreen(),
       faster: (by) => this.faster(by),
       help: () => this.showHelp(),
+      controls: () => this.playButton.focus(),
     });
   }
 
@@ -442,7 +444,9 @@ export class Player {
     const close = element("button", { type: "button", class: "again", onclick: () => this.showHelp() }, phrase("close"));
     const panel = element("div", { class: "help", role: "dialog", "aria-label": phrase("keys"), hidden: true }, element("h2", {}, phrase("keys")), element("dl", {}, ...rows), close);
     panel.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.showHelp();
+      if (!BACK.has(event.key)) return;
+      event.preventDefault();
+      this.showHelp();
     });
     return panel;
   }
