@@ -1,4 +1,4 @@
-// The shelf and the player in Firefox, by HLS and by DASH. pages.test.mjs does the same in Chromium, in more detail.
+// The shelf and the player in Firefox, by HLS and by DASH. pages.test.mjs and pathways.test.mjs do the same in Chromium, in more detail.
 
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
@@ -6,16 +6,18 @@ import { resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { FILM, FILM_SECONDS, makeLibrary } from "./films.mjs";
 import { Firefox } from "./firefox.mjs";
+import { FAULTS, LinkedFleet } from "./link.mjs";
 import { Server } from "./server.mjs";
 
 const skip = process.env.FULLBORE_FIREFOX ? false : "SKIPPED: Firefox is not installed here (apt install firefox-esr)";
-let server, firefox;
+let library, server, firefox;
 
 before(async () => {
   if (skip) return;
   const folder = resolve(process.env.FULLBORE_PAGES_OUT ?? "target/pages", "films");
   mkdirSync(folder, { recursive: true });
-  server = await new Server(makeLibrary(folder)).start();
+  library = makeLibrary(folder);
+  server = await new Server(library).start();
   firefox = await Firefox.launch();
 });
 
@@ -99,5 +101,67 @@ for (const engine of ["hls", "dash"]) {
       await goesOn();
       assertContent();
     });
+  });
+}
+
+/** How soon a server that fails is left; with what a loaded machine needs to say so. */
+const LEFT_MS = 8000;
+const ELSEWHERE = 3;
+/** With two minutes loaded, the next request may be a segment away. */
+const SEGMENT_MS = 4000;
+
+/** Waits until Firefox has sent this many more media requests to one of these addresses. Returns when the first was seen. */
+async function asksOf(urls, from) {
+  const sent = () => firefox.requests.slice(from).filter((url) => url.includes("CMCD=") && urls.some((of) => url.startsWith(of)));
+  let first = 0;
+  for (const end = Date.now() + 60_000; sent().length < ELSEWHERE; ) {
+    assert.ok(Date.now() < end, `${sent().length} requests elsewhere`);
+    await goesOn(0.1);
+    if (first === 0 && sent().length > 0) first = Date.now();
+  }
+  return first;
+}
+
+for (const engine of ["hls", "dash"]) {
+  test(`firefox, ${engine}: on three servers, of which one gets slow, one dies and one falls silent, the picture never stops`, { skip }, async () => {
+    const servers = [server, await new Server(library).start(), await new Server(library).start()];
+    const fleet = await new LinkedFleet().start(library, servers);
+    const urls = fleet.links.map(({ url }) => url);
+    const isMedia = (asked) => asked.includes("CMCD=") && urls.some((url) => asked.startsWith(url));
+    const usedBy = () => fleet.links.find(({ url }) => firefox.requests.findLast(isMedia).startsWith(url));
+    try {
+      await seen(`fleet-${engine}`, async () => {
+        await firefox.goto(`${fleet.gateway.url}watch?title=${encodeURIComponent(FILM)}`);
+        await firefox.evaluate((engine) => localStorage.setItem("fullbore.engine", engine), engine);
+        await firefox.goto(`${fleet.gateway.url}watch?title=${encodeURIComponent(FILM)}`);
+        await goesOn();
+        await firefox.until(() => document.querySelector("video").buffered.end(0) > 60);
+        assert.ok(urls.every((url) => firefox.requests.some((asked) => asked.startsWith(url))), "a server was not asked");
+        await firefox.evaluate(() => {
+          window.waits = 0;
+          const video = document.querySelector("video");
+          const ahead = () => (video.buffered.length === 0 ? 0 : video.buffered.end(video.buffered.length - 1) - video.currentTime);
+          video.addEventListener("waiting", () => (window.waits += ahead() < 1));
+        });
+        for (const [name, harm] of FAULTS) {
+          const used = usedBy();
+          const from = firefox.requests.length;
+          const harmedAt = Date.now();
+          await harm(used);
+          const first = await asksOf(urls.filter((url) => url !== used.url), from);
+          const met = firefox.requests.slice(from).some((url) => url.startsWith(used.url));
+          console.log(`firefox, ${engine}: left the ${name} server ${first - harmedAt} ms after it was harmed${met ? "" : " (no request met it)"}`);
+          assert.ok(first - harmedAt <= LEFT_MS + SEGMENT_MS, `left the ${name} server after ${first - harmedAt} ms`);
+          if (name === "dead") await fleet.mend();
+        }
+        assert.equal(await firefox.evaluate(() => window.waits), 0, "the picture stood still");
+        await assertSeesSomething();
+        firefox.complaints.splice(0);
+      });
+    } finally {
+      await fleet.stop();
+      for (const one of servers.slice(1)) await one.remove();
+      firefox.requests.splice(0);
+    }
   });
 }
