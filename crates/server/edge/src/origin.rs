@@ -477,7 +477,7 @@ impl Origin {
     }
 }
 
-/// What is wrong if an origin refuses the edge's own `Authorization`.
+/// The operator's advice if an origin refuses the edge's own `Authorization`.
 const UNAUTHORIZED: &str = "the origin refuses the edge's user and password, or its Authorization header (401): check them in edge.origin";
 
 /// No viewer can mend that, and a browser would ask for a password that no viewer has. It says nothing about a film.

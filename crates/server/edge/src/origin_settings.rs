@@ -180,7 +180,7 @@ impl OriginSettings {
     /// Checks everything but the files. Returns the address.
     ///
     /// # Errors
-    /// What is wrong, and what to write.
+    /// The fault, and what to write.
     pub fn check(&self) -> Result<OriginAddress, String> {
         let address = OriginAddress::parse(&self.url)?;
         let wrong = |why: String| format!("edge.origin {address}: {why}");
@@ -291,10 +291,9 @@ pub(crate) fn value(text: &str) -> Result<HeaderValue, String> {
     if text.len() > VALUE_BYTES_MAX {
         return Err(format!("has more than {VALUE_BYTES_MAX} bytes"));
     }
-    // As `from_str` reads it: visible ASCII, blanks and tabs.
-    let value = HeaderValue::from_str(text);
-    let mut value = value.map_err(
-        |_| "has a line end or another byte that a header can't have: write one line of ASCII",
+    let value = HeaderValue::from_str(text).ok().filter(|_| text.is_ascii());
+    let mut value = value.ok_or(
+        "has a line end or another byte that a header can't have: write one line of ASCII",
     )?;
     value.set_sensitive(true);
     Ok(value)

@@ -2,7 +2,8 @@
 //! tier has a share of the paths.
 //!
 //! The hash is rendezvous hashing (Thaler and Ravishankar, 1998): an origin's score for a path is a hash of both, and the highest score comes first.
-//! It needs no table, all edges with the same origins agree, in whatever order they name them, and an origin that goes takes only its own paths along.
+//! It needs no table, all edges with the same origins agree, whatever order they name them in, and an origin that goes takes only its own paths
+//! along.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
