@@ -300,6 +300,7 @@ impl Probed {
 impl Source {
     fn add(&mut self, stream: &Stream, film: Option<u32>, format: &Format) {
         let codec = stream.codec_name.clone().unwrap_or_else(|| text_kind::UNNAMED.into());
+        let tag = stream.codec_tag_string.as_deref();
         match stream.codec_type.as_deref() {
             // Pictures of chapters have both flags.
             Some("video") if stream.is("timed_thumbnails") => {}
@@ -340,9 +341,7 @@ impl Source {
                 None => self.left_out.push(text_kind::left_out(stream.index, &codec)),
             },
             // MP4 has the titles of chapters in a stream of their own.
-            Some(_)
-                if !self.chapters.is_empty()
-                    && stream.codec_tag_string.as_deref() == Some("text") => {}
+            Some(_) if tag == Some("text") && !self.chapters.is_empty() => {}
             Some(kind) => {
                 let (kind, codec) = (kind.to_owned(), stream.codec_name.clone());
                 self.unplayable.push(Unplayable { kind, codec, index: stream.index });

@@ -95,8 +95,8 @@ pub(crate) fn asked_title(request: &Request, library: &str) -> Option<(String, V
     matches!(scheme, "http" | "https").then(|| (format!("{scheme}://{library}"), place))
 }
 
-/// What oEmbed (section 2.3) reports about the title, an element of `titles.json`; none in another format than JSON. With `is_embeddable` it has the player in a frame that fits
-/// into the size that the request's query gives.
+/// The report of oEmbed (section 2.3) about the title, an element of `titles.json`; none in another format than JSON. With `is_embeddable` it has
+/// the player in a frame that fits into the size that the request's query gives.
 pub(crate) fn oembed(
     title: &[u8],
     library: &str,
@@ -121,7 +121,8 @@ pub(crate) fn oembed(
         let (page, name) =
             (escape::xml::escape_attribute(&page), escape::xml::escape_attribute(&name));
         let html = format!(
-            "<iframe src=\"{page}\" width=\"{width}\" height=\"{height}\" title=\"{name}\" allow=\"fullscreen; picture-in-picture\" allowfullscreen></iframe>"
+            "<iframe src=\"{page}\" width=\"{width}\" height=\"{height}\" title=\"{name}\" \
+             allow=\"fullscreen; picture-in-picture\" allowfullscreen></iframe>"
         );
         report["type"] = "video".into();
         report["html"] = html.into();

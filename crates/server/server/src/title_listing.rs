@@ -2,7 +2,8 @@
 //! library lists its titles, and a folder on a hanging disk delays no other.
 //!
 //! A request gets the latest list, and triggers a new one, but not sooner than two seconds after the last. Without
-//! requests, no list is made. So a list is as old as the last visit, and the pages request it twice. A title's page requests it, too. The list is bounded as [`catalog::shelf`] is.
+//! requests, no list is made. So a list is as old as the last visit, and the pages request it twice. A title's page requests it, too. The list is
+//! bounded as [`catalog::shelf`] is.
 
 use crate::folders::Folders;
 use catalog::shelf::{Item, ShelfReader};
