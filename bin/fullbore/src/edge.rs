@@ -2,6 +2,7 @@
 
 mod ls;
 mod purge;
+mod purges;
 mod server_choice;
 mod shown;
 mod why;
@@ -29,6 +30,7 @@ enum Verb {
     Helper(Helper),
     Ls(ls::LsCommand),
     Purge(purge::PurgeCommand),
+    Purges(purges::PurgesCommand),
     Why(why::WhyCommand),
 }
 
@@ -39,6 +41,7 @@ impl Edge {
             Verb::Helper(helper) => helper.run(),
             Verb::Ls(ls) => ls.run(),
             Verb::Purge(purge) => purge.run(),
+            Verb::Purges(purges) => purges.run(),
             Verb::Why(why) => why.run(),
         }
     }

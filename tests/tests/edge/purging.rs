@@ -369,3 +369,47 @@ fn what_is_under_way_during_a_purge_is_not_kept() {
         assert!(fetch(&server, &path).body == *second, "{path}: of before the purge");
     }
 }
+
+/// A purge of each kind, by a command and by a request, and what the log of purges says of each.
+#[test]
+fn the_latest_purges_are_shown_with_who_asked_for_them_and_what_they_found() {
+    let (origin, cache, library) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
+    let server = launch(&origin, cache.path())
+        .config(&format!("{PATIENT}purge_from = [\"127.0.0.1\"]\n"))
+        .arguments("--tls off")
+        .start();
+    let document = || {
+        let ran = run_edge(&server, "purges --json");
+        assert!(ran.success, "{}", ran.stderr);
+        serde_json::from_slice::<Value>(&ran.stdout).unwrap()["purges"].clone()
+    };
+    assert_eq!(document(), serde_json::json!([]));
+    origin.put("/films/a?key=secret", 1, 1000, &format!("{LASTING}Cache-Tag: x\r\n"));
+    assert_eq!(fetch(&server, "/films/a?key=secret").status, 200);
+    assert_eq!(purge(&server, "--soft --tag x --tag y"), (1, 0));
+    assert_eq!(request(&server, "/films/a?key=secret", "").status, 200);
+    assert_eq!(purge(&server, "--prefix /films/"), (0, 0));
+    let purges = document();
+    let shown = |number: usize| {
+        let one = &purges[number];
+        let by = one["by"].as_str().unwrap().split(' ').next().unwrap().to_owned();
+        assert!(one["at"].as_u64().unwrap() > 1_700_000_000, "{one}");
+        (by, one["kind"].clone(), one["soft"].clone(), one["what"].clone(), one["films"].clone())
+    };
+    assert_eq!(purges.as_array().unwrap().len(), 3, "{purges}");
+    let expected = [
+        ("process", "prefix", false, "/films/", 0),
+        ("127.0.0.1", "url", false, "/films/a?...", 1),
+        ("process", "tag", true, "x y", 1),
+    ];
+    for (number, (by, kind, soft, what, films)) in expected.into_iter().enumerate() {
+        let expected = (by.to_owned(), kind.into(), soft.into(), what.into(), films.into());
+        assert_eq!(shown(number), expected, "{purges}");
+    }
+    let text = String::from_utf8(run_edge(&server, "purges").stdout).unwrap();
+    assert!(text.lines().count() == 4 && text.contains("soft tag"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    let plain = Server::start(library.path(), "--tls off");
+    let ran = run_edge(&plain, "purges");
+    assert!(ran.code == Some(1) && ran.stderr.contains("no caching edge"), "{}", ran.stderr);
+}

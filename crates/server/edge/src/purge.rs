@@ -42,6 +42,23 @@ pub struct Purged {
     pub responses: u64,
 }
 
+/// A purge that was carried out, as it is shown to operators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PurgeRecord {
+    /// When it was done, in seconds since 1970.
+    pub at_unix_seconds: u64,
+    /// The address of a `PURGE` request, or the process of a command.
+    pub by: String,
+    /// [`PurgeScope::as_str`].
+    pub kind: String,
+    /// Whether the responses were kept, and marked as stale.
+    pub is_soft: bool,
+    /// The URL or the prefix, without its query, or the tags.
+    pub what: String,
+    /// What it found.
+    pub purged: Purged,
+}
+
 impl fmt::Display for Purged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ending = |count: u64| if count == 1 { "" } else { "s" };

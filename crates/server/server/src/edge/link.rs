@@ -57,7 +57,7 @@ pub(crate) struct EdgeLink {
     dropped: Mutex<Counts>,
     passing: Passing,
     held_places: HeldPlaces,
-    purging: Purging,
+    pub(super) purging: Purging,
     pub(super) inquiring: Inquiring,
     /// How the origin spells names.
     pub(super) spellings: Spellings,

@@ -7,10 +7,10 @@ use super::EdgeLink;
 use super::key::{KeyRules, NO_URL, stored_beginning, stored_under};
 use crate::redact;
 use edge::contract::EdgeAsk;
-use edge::purge::{Purge, PurgeScope, Purged};
-use std::collections::BTreeMap;
+use edge::purge::{Purge, PurgeRecord, PurgeScope, Purged};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The most purges under way. Each is done in milliseconds, unless it removes very much.
 const UNDER_WAY_MAX: usize = 64;
@@ -20,6 +20,9 @@ pub(super) const PURGE_MAX: Duration = Duration::from_secs(60);
 
 /// The longest URL or list of tags that a log line shows.
 const SHOWN_CHARACTERS_MAX: usize = 200;
+
+/// The most purges that operators are shown. All of them fit into one message: in JSON, each has at most 1.5 KiB.
+const RECORDS_MAX: usize = 100;
 
 /// Why a purge could not be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,6 +58,8 @@ struct State {
     last: u64,
     under_way: BTreeMap<u64, UnderWay>,
     counts: PurgeCounts,
+    /// The latest ones that are done, the oldest first.
+    records: VecDeque<PurgeRecord>,
 }
 
 struct UnderWay {
@@ -102,10 +107,15 @@ impl Purging {
         let mut state = self.state();
         let under_way = state.under_way.get_mut(&ticket).filter(|one| one.outcome.is_none())?;
         under_way.outcome = Some(Ok(purged));
-        let (line, kind) = (line(under_way, purged), kind(&under_way.purge));
+        let (record, kind) = (record(under_way, purged), kind(&under_way.purge));
+        let line = line(&record);
         *state.counts.purges.entry(kind).or_default() += 1;
         state.counts.purged.films += purged.films;
         state.counts.purged.responses += purged.responses;
+        if state.records.len() == RECORDS_MAX {
+            state.records.pop_front();
+        }
+        state.records.push_back(record);
         drop(state);
         self.answered.notify_all();
         Some(line)
@@ -133,6 +143,11 @@ impl Purging {
             one.outcome.get_or_insert(Err(PurgeFailed::NoHelper(why.to_owned())));
         }
         self.answered.notify_all();
+    }
+
+    /// The latest purges, the last one first.
+    fn records(&self) -> Vec<PurgeRecord> {
+        self.state().records.iter().rev().cloned().collect()
     }
 
     pub(super) fn counts(&self) -> PurgeCounts {
@@ -186,17 +201,32 @@ fn kind(purge: &Purge) -> &'static str {
     }
 }
 
-fn line(UnderWay { purge, by, .. }: &UnderWay, purged: Purged) -> String {
+fn record(UnderWay { purge, by, .. }: &UnderWay, purged: Purged) -> PurgeRecord {
     // Queries may grant access to the origin.
     let what = match &purge.scope {
-        PurgeScope::Url(path) => redact::queries(path),
-        PurgeScope::Prefix(prefix) => format!("all under {}", redact::queries(prefix)),
-        PurgeScope::Tags(tags) => format!("tags {}", tags.join(" ")),
+        PurgeScope::Url(path) | PurgeScope::Prefix(path) => redact::queries(path),
+        PurgeScope::Tags(tags) => tags.join(" "),
     };
     let what: String = what.chars().take(SHOWN_CHARACTERS_MAX).collect();
-    let (what, did) =
-        (redact::text(what.as_bytes()), if purge.is_soft { "marked as stale" } else { "purged" });
-    ingest::shown(&format!("{did} by {by}: {what}: {purged}")).into_owned()
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    PurgeRecord {
+        at_unix_seconds: since_1970.as_secs(),
+        by: by.clone(),
+        kind: purge.scope.as_str().to_owned(),
+        is_soft: purge.is_soft,
+        what: redact::text(what.as_bytes()),
+        purged,
+    }
+}
+
+fn line(PurgeRecord { by, kind, is_soft, what, purged, .. }: &PurgeRecord) -> String {
+    let which = match kind.as_str() {
+        "prefix" => "all under ",
+        "tag" => "tags ",
+        _ => "",
+    };
+    let did = if *is_soft { "marked as stale" } else { "purged" };
+    ingest::shown(&format!("{did} by {by}: {which}{what}: {purged}")).into_owned()
 }
 
 impl EdgeLink {
@@ -211,6 +241,11 @@ impl EdgeLink {
         rules: &KeyRules,
     ) -> Result<Purged, PurgeFailed> {
         self.begin_purge(purge_of(asked, rules)?, by)?.wait()
+    }
+
+    /// The latest purges since the start, the last one first.
+    pub(crate) fn recent_purges(&self) -> Vec<PurgeRecord> {
+        self.purging.records()
     }
 }
 
@@ -275,16 +310,36 @@ mod tests {
     }
 
     #[test]
+    fn the_latest_purges_are_shown_and_fit_into_a_message() {
+        let purging = Purging::default();
+        // No other characters are longer in JSON.
+        let tags = || vec!["\u{1}".repeat(SHOWN_CHARACTERS_MAX)];
+        for number in 0..RECORDS_MAX + 3 {
+            let asked = Purge { scope: PurgeScope::Tags(tags()), is_soft: true };
+            let (begun, _) = purging.begin(asked, &format!("client {number}")).ok().unwrap();
+            purging.done(begun.ticket, Purged { films: 1, responses: number as u64 });
+        }
+        let records = purging.records();
+        assert_eq!(records.len(), RECORDS_MAX);
+        assert_eq!(records[0].by, format!("client {}", RECORDS_MAX + 2), "the last one first");
+        assert!(records[0].at_unix_seconds > 1_700_000_000);
+        assert!(records[0].is_soft && records[0].kind == "tag");
+        let bytes = serde_json::to_vec(&records).unwrap().len();
+        assert!(bytes + 100 < helper_process::packets::PACKET_BYTES_MAX, "{bytes}");
+    }
+
+    #[test]
     fn a_log_line_shows_no_token_no_query_and_no_line_break() {
         let asked = Purge { scope: PurgeScope::Tags(vec!["a\nb".into()]), is_soft: true };
         let one = UnderWay { purge: asked, by: "10.0.0.1".into(), outcome: None };
-        let line = line(&one, Purged::default());
+        let line = line(&record(&one, Purged::default()));
         assert!(line.starts_with("marked as stale by 10.0.0.1: tags a"), "{line}");
         assert!(!line.contains('\n'), "{line}");
         let rules = &KeyRules::default();
         let line_of = |scope| {
             let purge = purge_of(Purge { scope, is_soft: false }, rules).unwrap();
-            super::line(&UnderWay { purge, by: "x".into(), outcome: None }, Purged::default())
+            let under_way = UnderWay { purge, by: "x".into(), outcome: None };
+            super::line(&record(&under_way, Purged::default()))
         };
         let found = "0 films, 0 other responses";
         let url = line_of(PurgeScope::Url("https://h/a?Signature=secret&x=1".into()));

@@ -3,7 +3,7 @@
 use super::message::{ToNew, ToOld};
 use super::socket::{connect_to, wait_at_most};
 use edge::inquiry::{Findings, Inquiry};
-use edge::purge::{Purge, Purged};
+use edge::purge::{Purge, PurgeRecord, Purged};
 use helper_process::packets;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,17 @@ pub fn purge(socket: &Path, purge: Purge) -> Result<Purged, EdgeRequestError> {
 pub fn inquire(socket: &Path, inquiry: Inquiry) -> Result<Findings, EdgeRequestError> {
     match exchange(socket, &ToOld::Inquire { inquiry })? {
         ToNew::Found { findings } => Ok(*findings),
+        _ => Err(EdgeRequestError::Mute),
+    }
+}
+
+/// The latest purges at the server at `socket`, the last one first.
+///
+/// # Errors
+/// If there is none, or it refuses.
+pub fn purges(socket: &Path) -> Result<Vec<PurgeRecord>, EdgeRequestError> {
+    match exchange(socket, &ToOld::ShowPurges)? {
+        ToNew::Purges { purges } => Ok(purges),
         _ => Err(EdgeRequestError::Mute),
     }
 }

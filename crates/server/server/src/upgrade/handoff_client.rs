@@ -124,6 +124,7 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
                 | ToNew::Settled
                 | ToNew::Config { .. }
                 | ToNew::Purged { .. }
+                | ToNew::Purges { .. }
                 | ToNew::Found { .. },
                 _,
             ) => return Err(UpgradeError::Gone),

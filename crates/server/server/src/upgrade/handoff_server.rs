@@ -109,6 +109,10 @@ impl HandoffServer {
                 self.inquire(line, inquiry);
                 return Ok(false);
             }
+            Some((ToOld::ShowPurges, _)) => {
+                self.show_purges(line);
+                return Ok(false);
+            }
             Some((ToOld::Failed { why }, _)) => {
                 return Err(HandoffFailed(format!("an upgrade failed: {}", one_line(&why))));
             }
@@ -164,6 +168,12 @@ impl HandoffServer {
             Ok(purged) => drop(packets::send(line, &ToNew::Purged { purged }, None)),
             Err(why) => refuse(line, &why.to_string()),
         }
+    }
+
+    /// Sends the latest purges.
+    fn show_purges(&self, line: &OwnedFd) {
+        let Some(edge) = self.admin.edge() else { return refuse(line, NO_EDGE) };
+        drop(packets::send(line, &ToNew::Purges { purges: edge.recent_purges() }, None));
     }
 
     /// Answers a question about what is stored.

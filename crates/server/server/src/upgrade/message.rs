@@ -1,7 +1,7 @@
 //! The messages between servers, and to the command that starts a new one.
 
 use edge::inquiry::{Findings, Inquiry};
-use edge::purge::{Purge, Purged};
+use edge::purge::{Purge, PurgeRecord, Purged};
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol; it changes when another version could misunderstand a message.
@@ -34,6 +34,8 @@ pub(crate) enum ToOld {
         /// The question.
         inquiry: Inquiry,
     },
+    /// Show me a caching edge's latest purges.
+    ShowPurges,
     /// I cannot start.
     Failed {
         /// In words.
@@ -71,6 +73,11 @@ pub(crate) enum ToNew {
     Found {
         /// The answer.
         findings: Box<Findings>,
+    },
+    /// A caching edge's latest purges, the last one first.
+    Purges {
+        /// The purges.
+        purges: Vec<PurgeRecord>,
     },
     /// That was all.
     All {

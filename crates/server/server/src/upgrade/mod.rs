@@ -29,7 +29,7 @@ mod message;
 mod running;
 mod socket;
 
-pub use edge_requests::{EdgeRequestError, inquire, purge};
+pub use edge_requests::{EdgeRequestError, inquire, purge, purges};
 pub use error::UpgradeError;
 pub(crate) use handoff_client::Inherited;
 pub use handoff_client::{HandoffClient, give_up};
