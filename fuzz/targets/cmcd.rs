@@ -9,7 +9,7 @@
 
 use fullbore_fuzz::choices::Choices;
 use libfuzzer_sys::fuzz_target;
-use qoe::{Cmcd, Collector, QoeReport, TEXT_BYTES_MAX};
+use qoe::{Cmcd, Collector, QoeReport, TEXT_BYTES_MAX, next_objects};
 
 const PATHS: [&str; 6] =
     ["a/master.m3u8", "a/v/1.m4s", "a/a/1.m4a", "b/1.mp4", "b/manifest.mpd", "c.mp4"];
@@ -56,6 +56,8 @@ fn read(text: &[u8]) -> Cmcd<'_> {
     let mut again = cmcd;
     again.read(text);
     assert_eq!(again, Cmcd { malformed: cmcd.malformed * 2, ..cmcd });
+    let next = next_objects(text);
+    assert!(next.len() <= 4 && next.iter().all(|one| one.reference.is_some() || next.len() == 1));
     cmcd
 }
 

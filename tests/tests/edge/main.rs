@@ -3,6 +3,7 @@
 //! The real program is in front of an origin that behaves as the test wants ([`origin`]).
 
 mod addresses;
+mod ahead;
 mod bucket;
 mod cache_status;
 mod changes;

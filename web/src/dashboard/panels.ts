@@ -119,6 +119,12 @@ const LOOKUPS: Record<string, string> = {
   refused: "Requests: refused",
 };
 
+const AHEAD: Record<string, string> = {
+  fetched: "Fetched ahead of viewers",
+  used: "Fetched ahead, then used",
+  wasted: "Fetched ahead, and wasted",
+};
+
 function edge({ edge: now }: Snapshot): Cell[][] {
   if (!now) return [];
   const ratios = (name: string, lately: number | null, total: number | null) => [
@@ -135,6 +141,11 @@ function edge({ edge: now }: Snapshot): Cell[][] {
     ratios("Requests from the cache", now.requests_from_cache_ratio, now.requests_from_cache_ratio_total),
     [plain("Fetched"), shown(format.megabytesPerSecond(now.fetched.mb_per_second)), shown(format.bytes(now.fetched.bytes))],
     ...Object.entries(now.lookups).map(([name, count]) => counted(LOOKUPS[name] ?? `Requests: ${words(name)}`, count)),
+    ...Object.entries(now.ahead).map(([name, bytes]) => [
+      plain(AHEAD[name] ?? `Ahead of viewers: ${words(name)}`),
+      now.ahead_is_paused && name === "wasted" ? { text: "too much: paused", tone: "bad" as const } : plain(""),
+      shown(format.bytes(bytes)),
+    ]),
     ...Object.entries(now.purges).map(([name, count]) => counted(`Purges: ${words(name)}`, count)),
   ];
 }

@@ -102,6 +102,8 @@ export interface Snapshot {
     requests_from_cache_ratio_total: number | null;
     lookups: Record<string, number>;
     purges: Record<string, number>;
+    ahead: Record<string, number>;
+    ahead_is_paused: boolean;
   } | null;
   disks: {
     name: string;

@@ -73,11 +73,17 @@ fn copy_document(copy: &KeptCopy, now: u64) -> Value {
         "selected_by": selected_by,
         "used_seconds_ago": copy.used_seconds_ago,
         "origin": copy.origin,
+        "ahead": copy.ahead.as_ref().map(|ahead| json!({
+            "source": ahead.source,
+            "seconds_ago": ahead.seconds_ago,
+            "is_used": ahead.is_used,
+        })),
     })
 }
 
 #[cfg(test)]
 pub(super) fn copy() -> KeptCopy {
+    use edge::inquiry::BroughtAhead;
     KeptCopy {
         is_film: true,
         status: 200,
@@ -93,6 +99,7 @@ pub(super) fn copy() -> KeptCopy {
         selected_by: vec![("accept-language".into(), Some("de".into())), ("x".into(), None)],
         used_seconds_ago: None,
         origin: Some("http://b".into()),
+        ahead: Some(BroughtAhead { source: "cmcd".into(), seconds_ago: 65, is_used: false }),
     }
 }
 

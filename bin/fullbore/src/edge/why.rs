@@ -4,7 +4,7 @@ use super::server_choice::ServerChoice;
 use super::shown::{document, lifetime, size, span};
 use crate::{say, tell};
 use clap::Args;
-use edge::inquiry::{Findings, Inquiry, KeptCopy};
+use edge::inquiry::{BroughtAhead, Findings, Inquiry, KeptCopy};
 use serde_json::json;
 use server::upgrade;
 use std::process::ExitCode;
@@ -102,6 +102,7 @@ fn copy_lines(copy: &KeptCopy) -> Vec<String> {
         format!("    age {}, {used}", span(copy.age_seconds)),
     ];
     lines.extend(copy.origin.iter().map(|origin| format!("    from {origin}")));
+    lines.extend(copy.ahead.iter().map(ahead));
     if !copy.selected_by.is_empty() {
         let fields = copy
             .selected_by
@@ -117,6 +118,17 @@ fn copy_lines(copy: &KeptCopy) -> Vec<String> {
         lines.push(format!("    tags: {}{more}", copy.tags.join(" ")));
     }
     lines
+}
+
+/// How it came here before a viewer requested it.
+fn ahead(BroughtAhead { source, seconds_ago, is_used }: &BroughtAhead) -> String {
+    let why = match source.as_str() {
+        "cmcd" => "a player had announced it",
+        "playlist" => "it follows in a playlist",
+        other => other,
+    };
+    let since = if *is_used { "used since" } else { "not used yet" };
+    format!("    fetched ahead {} ago, because {why}; {since}", span(*seconds_ago))
 }
 
 #[cfg(test)]
@@ -135,6 +147,7 @@ mod tests {
             "/a.mp4\n  film: 1.0 MiB of 3.0 MiB present, version \"v1\"\n    \
              fresh for 59m 3s more, then used for 1d 57s if the origin doesn't answer\n    \
              age 57s, not used since the edge started\n    from http://b\n    \
+             fetched ahead 1m 5s ago, because a player had announced it; not used yet\n    \
              for requests with accept-language: de, x: (none)\n    tags: film-7\n"
         );
         let why = "the response to GET with status 200: Cache-Control: no-store\n".to_owned();

@@ -57,6 +57,7 @@ families! {
     EdgeRetries edge_retries_total by reason "Requests of a caching edge to its origin that were retried, by reason.";
     EdgeOriginAnswers edge_origin_answers_total by origin "Requests that an origin of a caching edge answered, by its place in the order of preference.";
     EdgeOriginFailures edge_origin_failures_total by origin "Requests that an origin of a caching edge did not answer, or with an error of its own, by its place in the order of preference.";
+    EdgeAhead edge_ahead_bytes_total by result "Bytes that a caching edge fetched ahead of viewers, that viewers have taken of them, and that were wasted.";
     EdgePurges edge_purges_total by kind "Purges that a caching edge carried out, by what they name and whether they are soft.";
     EdgePurged edge_purged_total by kind "Objects that purges removed from a caching edge's cache or marked as stale: films in blocks, and other responses.";
     EdgeDropped edge_dropped_total by reason "Responses stored before a restart that a caching edge dropped because a file was damaged: the head, or the body.";

@@ -141,6 +141,7 @@ numbers! {
     Gauge edge_origins_passed_over "Origins that requests pass over, because they failed several times in a row (caching edge).";
     Gauge edge_waiting "Requests that wait for their turn at the origin (caching edge).";
     Gauge edge_held "Requests that the origin holds until there is an answer, such as the next playlist of a live stream (caching edge).";
+    Gauge edge_ahead_paused "Whether nothing is fetched ahead of viewers, because too much of it was wasted: 1 or 0 (caching edge).";
     Counter worker_cpu_seconds_total by worker in Millionths "CPU time of each worker's thread.";
 }
 

@@ -107,7 +107,7 @@ impl<'a> Cmcd<'a> {
 }
 
 /// The text before the first comma outside quotes and parentheses, and the text after it.
-fn split_member(text: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn split_member(text: &[u8]) -> (&[u8], &[u8]) {
     let (mut quoted, mut escaped, mut listed) = (false, false, false);
     for (index, byte) in text.iter().enumerate() {
         match byte {
@@ -134,14 +134,22 @@ fn is_key(key: &[u8]) -> bool {
 
 /// The text between the quotes, if it has quotes.
 fn unquoted(value: &[u8]) -> Option<&[u8]> {
-    let Some(inner) = value.strip_prefix(b"\"") else { return Some(without_parameters(value)) };
+    match value.starts_with(b"\"") {
+        true => quoted(value).map(|(text, _)| text),
+        false => Some(without_parameters(value)),
+    }
+}
+
+/// The text between the quotes with which `value` begins, and what follows them.
+pub(crate) fn quoted(value: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inner = value.strip_prefix(b"\"")?;
     let mut escaped = false;
     let end = inner.iter().position(|byte| {
         let ends = *byte == b'"' && !escaped;
         escaped = *byte == b'\\' && !escaped;
         ends
-    });
-    Some(&inner[..end?])
+    })?;
+    Some((&inner[..end], &inner[end + 1..]))
 }
 
 fn session(value: &[u8]) -> Option<&[u8]> {

@@ -19,6 +19,7 @@ mod cmcd;
 mod collector;
 mod credible;
 mod distribution;
+mod next_object;
 mod report;
 mod salt;
 mod scope;
@@ -28,6 +29,7 @@ mod stats;
 
 pub use cmcd::{Cmcd, ObjectType, TEXT_BYTES_MAX};
 pub use collector::{Collector, SESSIONS_MAX, TITLES_MAX};
+pub use next_object::{NextObject, next_objects};
 pub use report::{Delivery, QoeReport};
 pub use salt::Salt;
 pub use show::{expose, json, metrics};

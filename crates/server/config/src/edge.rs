@@ -18,6 +18,9 @@ use std::path::{Path, PathBuf};
 /// A smaller cache could not hold one viewer's window and the read-ahead next to it.
 const GIB_MIN: f64 = 1.0 / 64.0;
 
+/// A minute of usual segments. Players' buffers have hardly more room.
+const AHEAD_SEGMENTS_MAX: u8 = 8;
+
 /// No known method is longer.
 const METHOD_BYTES_MAX: usize = 16;
 
@@ -53,6 +56,14 @@ pub struct EdgeConfig {
     /// a response is for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
+    /// Whether to fetch what players announce that they request next (CMCD). On by default: a player says so when it is about to request it, so it
+    /// costs the origin no request that would not come anyway, and the bound on waste ends it with players that don't keep their word.
+    pub ahead_cmcd: bool,
+    /// How many segments after the requested one to fetch, by its HLS playlist. None by default: each viewer who stops or changes the quality wastes
+    /// them, and only the operator knows what a request or a byte of the origin costs.
+    pub ahead_segments: u8,
+    /// Nothing is fetched ahead while more than this share of its bytes, in percent, was wasted lately.
+    pub ahead_waste_percent: u8,
     /// Settings for some paths. The first matching rule applies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<EdgeRule>,
@@ -71,6 +82,10 @@ impl Default for EdgeConfig {
             purge_from: Vec::new(),
             forwarded_for: false,
             public_url: None,
+            ahead_cmcd: true,
+            ahead_segments: 0,
+            // Of five objects that are fetched ahead, four should be worth it.
+            ahead_waste_percent: 20,
             rules: Vec::new(),
         }
     }
@@ -189,6 +204,9 @@ impl EdgeConfig {
             let allowed = "0 (what the disk has), or 0.016 to 1000000";
             super::within("edge.cache_gib", gib, GIB_MIN..=1e6, allowed)?;
         }
+        let segments = self.ahead_segments;
+        super::within("edge.ahead_segments", segments, 0..=AHEAD_SEGMENTS_MAX, "0 to 8")?;
+        super::within("edge.ahead_waste_percent", self.ahead_waste_percent, 0..=100, "0 to 100")?;
         check_prefixes("edge.purge_from", &self.purge_from)?;
         for method in &self.methods {
             let is_token = !method.is_empty()
@@ -283,6 +301,26 @@ mod tests {
         let former = edge.origin.clone();
         edge.name_origins(vec!["http://d".into(), "http://A:80/x/".into()]);
         assert_eq!(edge.origin, [OriginSettings::at("http://d"), former[0].clone()]);
+    }
+
+    #[test]
+    fn what_is_fetched_ahead_is_bounded() {
+        let check = |text: &str| {
+            let edge: EdgeConfig = toml::from_str(text).map_err(|error| error.to_string())?;
+            edge.check(Route::Auto).map_err(|error| error.to_string())
+        };
+        for good in ["", "ahead_segments = 8\nahead_waste_percent = 100", "ahead_cmcd = false"] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for (bad, said) in [
+            ("ahead_segments = 9", "0 to 8"),
+            ("ahead_waste_percent = 101", "0 to 100"),
+            ("ahead_segments = -1", "ahead_segments"),
+            ("ahead_cmcd = 1", "ahead_cmcd"),
+        ] {
+            let error = check(bad).unwrap_err();
+            assert!(error.contains(said), "{bad}: {error}");
+        }
     }
 
     #[test]

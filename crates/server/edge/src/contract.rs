@@ -15,6 +15,7 @@ use crate::store::Damage;
 use helper_process::packets::PACKET_BYTES_MAX;
 use passed_response::is_name;
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// The block size. The server's disk layer uses the same number (`disk::ARRIVAL_BYTES`).
 pub const BLOCK_BYTES: u64 = 1 << 20;
@@ -99,6 +100,8 @@ pub enum EdgeAsk {
         /// Identifies the viewer's request.
         ticket: u64,
     },
+    /// A viewer may request other things next. There is no answer.
+    Ahead(Box<AheadHint>),
     /// Purge stored responses. The answer is an [`EdgeTold::Purged`], after an [`EdgeTold::Ended`] or an [`EdgeTold::Stale`] for each object.
     Purge {
         /// Identifies the purge.
@@ -113,6 +116,39 @@ pub enum EdgeAsk {
         /// The question.
         inquiry: Inquiry,
     },
+}
+
+/// What a viewer may request next. It is fetched while no viewer waits, as far as such fetches have been worth it lately.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AheadHint {
+    /// The viewer's address; for IPv6, its network.
+    pub client: IpAddr,
+    /// The path that it has requested.
+    pub path: String,
+    /// What its player has announced.
+    pub announced: Vec<Announced>,
+    /// How many segments after that path, by a playlist that names it, are fetched.
+    pub segments: u8,
+    /// The share of the bytes, in percent, that may be fetched for nothing.
+    pub waste_percent_max: u8,
+}
+
+/// An object that a player has announced.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Announced {
+    /// Its path.
+    pub path: String,
+    /// The first byte that will be requested.
+    pub first: u64,
+    /// The byte after the last one, if that is known.
+    pub end: Option<u64>,
+}
+
+impl Announced {
+    /// Whether it may be a part of the object.
+    pub fn is_part(&self) -> bool {
+        self.first > 0 || self.end.is_some()
+    }
 }
 
 /// A viewer's request, as far as it travels to the origin.
@@ -289,6 +325,17 @@ pub enum EdgeTold {
     },
     /// An origin has been asked.
     Asked(OriginAsked),
+    /// What became of the bytes that were fetched ahead since the last such message.
+    Ahead {
+        /// Bytes that were fetched.
+        fetched: u64,
+        /// Bytes that viewers have taken.
+        used: u64,
+        /// Bytes that were removed, or that no viewer has taken in time.
+        wasted: u64,
+        /// Whether nothing more is fetched ahead, because too much was wasted.
+        is_paused: bool,
+    },
     /// A request to the origin failed, and is retried.
     TriedAgain {
         /// The reason of the failure.
@@ -386,6 +433,9 @@ pub struct Described {
     pub origin: Option<ForwardStatus>,
     /// Whether that answer has made a new object.
     pub is_new: bool,
+    /// Blocks that are available: the first one and the one after the last, if they were fetched ahead.
+    #[serde(default)]
+    pub present: Option<(u64, u64)>,
     /// The origin's further header fields.
     #[serde(default)]
     pub fields: Fields,
@@ -535,6 +585,7 @@ mod tests {
     #[test]
     fn what_the_helper_says_of_an_object_is_believed_only_within_bounds() {
         let good = Described {
+            present: None,
             path: "/a%20b".into(),
             object: 1,
             size: OBJECT_BYTES_MAX,

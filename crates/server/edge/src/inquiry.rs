@@ -74,6 +74,20 @@ pub struct KeptCopy {
     /// started.
     #[serde(default)]
     pub origin: Option<String>,
+    /// How it came here, if it was fetched before a viewer requested it, and since the helper started.
+    #[serde(default)]
+    pub ahead: Option<BroughtAhead>,
+}
+
+/// Something that was fetched ahead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BroughtAhead {
+    /// `cmcd` if a player has announced it, `playlist` if it follows in a playlist.
+    pub source: String,
+    /// When.
+    pub seconds_ago: u64,
+    /// Whether a viewer has taken some of it.
+    pub is_used: bool,
 }
 
 /// What happened the last time that something at a path was not kept, or was removed.

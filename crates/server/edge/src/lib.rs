@@ -27,6 +27,7 @@ pub mod origin_files;
 mod origin_settings;
 pub mod policy;
 pub mod purge;
+mod reference;
 mod store;
 
 use std::time::Duration;
@@ -37,4 +38,5 @@ pub const PAUSE_MAX: Duration = Duration::from_secs(10);
 pub use origin_access::check_files;
 pub use origin_address::{ORIGINS_MAX, OriginAddress, escaped};
 pub use origin_settings::{HeaderText, OriginSettings};
+pub use reference::resolved;
 pub use store::{CacheSpace, Damage};

@@ -88,6 +88,8 @@ struct Edge {
     requests_from_cache_ratio_total: Option<f64>,
     lookups: BTreeMap<&'static str, u64>,
     purges: BTreeMap<&'static str, u64>,
+    ahead: BTreeMap<&'static str, u64>,
+    ahead_is_paused: bool,
 }
 
 /// Bytes lately and since the start.
@@ -288,6 +290,8 @@ impl<'a> Step<'a> {
             requests_from_cache_ratio_total: share(all_lookups(self.now), missed_lookups(self.now)),
             lookups,
             purges: of_family(self.now, Family::EdgePurges),
+            ahead: of_family(self.now, Family::EdgeAhead),
+            ahead_is_paused: self.now.totals.edge_ahead_paused > 0,
         })
     }
 

@@ -102,7 +102,7 @@ fn cmcd_of<'a>(request: &'a Request, in_query: Option<&'a [u8]>) -> Cmcd<'a> {
 }
 
 /// The CMCD in a query, decoded. Text with broken encoding is passed on as it is, and will hardly parse.
-fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
+pub(crate) fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
     let value = query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(ARGUMENT))?;
     Some(escape::percent::decode(value).map_or(Cow::Borrowed(value), Cow::Owned))
 }

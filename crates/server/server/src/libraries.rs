@@ -1,6 +1,6 @@
 //! The libraries that a worker serves: one for each site's hosts, and one for all other hosts.
 
-use crate::edge::{KeyRules, LocalEdge};
+use crate::edge::{AheadSettings, KeyRules, LocalEdge};
 use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
 use crate::hosts::Hosts;
 use crate::page::PageSettings;
@@ -26,6 +26,8 @@ pub struct Libraries {
     pub(crate) edge: Option<LocalEdge>,
     /// What an edge leaves out of its keys, and its settings by path.
     pub(crate) key_rules: KeyRules,
+    /// What an edge fetches ahead of viewers.
+    pub(crate) ahead: AheadSettings,
     /// Methods, other than GET and HEAD, that an edge sends on to its origin.
     methods: Vec<String>,
     /// The addresses that may purge an edge's cache with `PURGE` requests.
@@ -85,6 +87,7 @@ impl Libraries {
             gate,
             edge,
             key_rules,
+            ahead: AheadSettings::of(&config.edge),
             methods: config.edge.methods.clone(),
             purgers: config.edge.purgers(),
             own_headers: config.edge.headers_for_origins(),

@@ -1,5 +1,6 @@
 //! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
+use super::ahead::NO_VIEWER;
 use super::passing::{is_loop, with_own_fields};
 use super::receiving::Incoming;
 use super::slots::{RequestPurpose, Slot};
@@ -122,7 +123,7 @@ impl Helper {
                 Ok(Looked::Object((answer, OwnedFd::from(file))))
             });
             // Viewers who came after a change wait for this report, too, so an answer from before it does not do.
-            let is_over = self.report(&path, looked, asked, tries >= TRIES);
+            let is_over = self.report((&path, offset), looked, asked, tries >= TRIES);
             if is_over {
                 return;
             }
@@ -133,7 +134,7 @@ impl Helper {
     /// been made invalid meanwhile, unless this is the `is_last` try.
     fn report(
         self: &Arc<Self>,
-        path: &str,
+        (path, offset): (&str, u64),
         looked: Result<Looked<(Answer, OwnedFd)>, Refused>,
         asked: Epoch,
         is_last: bool,
@@ -147,25 +148,32 @@ impl Helper {
         let outdated = responses.outdated(path, &tags, asked);
         let is_over = is_last || outdated.is_none();
         let looked = looked.and_then(|looked| self.unless_purged(looked, outdated));
-        if is_over {
-            // Before the report: a request after it may need another answer.
-            self.known().opening.remove(path);
-        }
+        // Before the report: a request after it may need another answer.
+        let opening = if is_over { self.known().opening.remove(path) } else { None };
+        let ahead_for = opening.as_ref().and_then(|opening| opening.ahead_for);
+        let is_awaited = opening.is_some_and(|opening| opening.is_awaited);
         match looked {
             Ok(Looked::Object((Answer { object, is_stale, origin, body, slot }, file))) => {
                 if outdated.is_some() {
                     block_in_place(|| object.expire());
                 }
-                if is_over {
+                if let (Some(ahead_for), Some((_, blocks))) = (ahead_for, &body) {
+                    self.ahead.expect(object.number, blocks.clone(), ahead_for);
+                }
+                if is_awaited {
+                    let present = self.ahead.take_around(object.number, offset / BLOCK_BYTES);
+                    let present = present.map(|blocks| (blocks.start, blocks.end));
                     let described = described(&object, is_stale, origin, body.is_some());
-                    self.tell_with(EdgeTold::Object(described), Some(file));
+                    let told = EdgeTold::Object(Described { present, ..described });
+                    self.tell_with(told, Some(file));
                 }
                 if let Some((found, blocks)) = body {
                     let helper = Arc::clone(self);
                     tokio::spawn(helper.take_in_first(object, found, blocks, slot));
                 }
             }
-            _ if !is_over => {}
+            Err((why, _)) if is_over && !is_awaited => self.ahead.note_refused(why),
+            _ if !is_awaited => {}
             Ok(Looked::Other { lasts, shared }) => {
                 // An object that is still kept was only not to be had now.
                 let is_object = self.known().by_path.has(path);
@@ -175,6 +183,7 @@ impl Helper {
                 // Rounded up.
                 let except_ms = came.map_or(0, |came| came.elapsed().as_millis() as u64 + 1);
                 let (shared, file) = shared.map(|one| (one.response, one.file)).unzip();
+                shared.iter().for_each(|response| self.ahead.take(response.object, 0..1));
                 let path = path.to_owned();
                 let told = EdgeTold::NoObject { path, for_ms, shared, except_ms };
                 self.tell_with(told, file.flatten());
@@ -344,7 +353,10 @@ impl Helper {
             Incoming { path, request, is_awaited, viewer, answer, slot, fetch, known, asked };
         let ready = self.receive(incoming).await?;
         let shared = ready.stored_number().and_then(|number| self.for_all(number));
-        self.hand(asker, ready);
+        match asker {
+            NO_VIEWER => self.keep_ahead(path, ready),
+            asker => self.hand(asker, ready),
+        }
         Ok(Looked::Other { lasts, shared })
     }
 
@@ -536,6 +548,7 @@ fn described(
         expired_ms: expired.as_millis() as u64,
         origin,
         is_new,
+        present: None,
         fields: said.terms.fields.clone(),
     }
 }

@@ -25,6 +25,7 @@ impl Helper {
         let Some(object) = object else {
             return self.tell(EdgeTold::Ended { object: number, why: Trouble::Evicted });
         };
+        self.ahead.take(number, wanted.clone());
         let runs = object.take(wanted);
         runs.there.into_iter().for_each(|there| self.there(&object, there, 0));
         let mut fetch = runs.fetch;
@@ -71,7 +72,7 @@ impl Helper {
 
     /// Fetches blocks, which are marked as being fetched. `tries` have failed before; tries that complete a block reset the count. An origin whose
     /// answer has broken off is asked last at the next try.
-    async fn fetch(
+    pub(super) async fn fetch(
         self: Arc<Self>,
         object: Arc<Stored>,
         mut run: Range<u64>,
@@ -190,12 +191,17 @@ impl Helper {
     }
 
     fn there(&self, object: &Stored, blocks: Range<u64>, fetched_bytes: u64) {
-        let Range { start: first, end } = blocks;
+        let Range { start: first, mut end } = blocks;
+        // The server learns of it when a viewer requests it.
+        if fetched_bytes > 0 && self.ahead.arrive(object.number, first, fetched_bytes) {
+            end = first;
+        }
         self.tell(EdgeTold::There { object: object.number, first, end, fetched_bytes });
     }
 
     fn failed(&self, object: &Stored, run: Range<u64>, (why, said): Refused) {
         object.give_back(run.clone());
+        self.ahead.fail(object.number, &run);
         let Range { start: first, end } = run;
         let said = shortened(&said);
         self.tell(EdgeTold::Failed { object: object.number, first, end, why, said });

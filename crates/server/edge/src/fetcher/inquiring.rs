@@ -93,6 +93,7 @@ impl Helper {
             tags_left_out,
             selected_by: Vec::new(),
             used_seconds_ago: self.used_seconds_ago(film.number, now),
+            ahead: self.ahead.find(film.number, now),
             origin: film.last_origin().and_then(|origin| self.origins.name(origin)),
         }
     }
@@ -121,6 +122,7 @@ impl Helper {
             tags_left_out,
             selected_by: selected_by(variant),
             used_seconds_ago: self.used_seconds_ago(variant.number, now),
+            ahead: self.ahead.find(variant.number, now),
             origin: variant.origin.and_then(|origin| self.origins.name(origin)),
         }
     }
@@ -178,6 +180,7 @@ fn kept_bytes(kept: &KeptPath) -> usize {
 mod tests {
     use super::*;
     use crate::contract::{EdgeTold, PATH_BYTES_MAX};
+    use crate::inquiry::BroughtAhead;
     use helper_process::packets::PACKET_BYTES_MAX;
 
     #[test]
@@ -208,6 +211,11 @@ mod tests {
             selected_by: vec![("x".into(), Some("\"".repeat(CHARACTERS_MAX))); 5],
             used_seconds_ago: Some(u64::MAX),
             origin: Some("\"".repeat(CHARACTERS_MAX)),
+            ahead: Some(BroughtAhead {
+                source: "playlist".into(),
+                seconds_ago: u64::MAX,
+                is_used: false,
+            }),
         };
         let longest = KeptPath {
             path: "\"".repeat(PATH_BYTES_MAX),

@@ -1,5 +1,6 @@
 //! The helper's main loop: answers the server's requests until the server is gone.
 
+mod ahead;
 mod answering;
 mod arriving;
 mod circuit;
@@ -30,6 +31,7 @@ use crate::origin_address::OriginAddress;
 use crate::origin_files::HandedFiles;
 use crate::origin_settings::OriginSettings;
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
+use ahead::{Ahead, AheadFor};
 use arriving::{Arriving, Paths};
 use full_disk::FullDisk;
 use growing::GrowingResponses;
@@ -102,6 +104,7 @@ struct Helper {
     refreshed: Paths,
     purges_begun: Mutex<HashSet<u64>>,
     reasons: RecentReasons,
+    ahead: Ahead,
     silent_max: Duration,
 }
 
@@ -111,7 +114,15 @@ struct Known {
     by_number: HashMap<u64, Arc<Stored>>,
     tags: TagIndex,
     /// Paths that the origin is being asked about.
-    opening: HashSet<String>,
+    opening: HashMap<String, Opening>,
+}
+
+/// A question to the origin about a path.
+struct Opening {
+    /// Set if it was not a viewer's to begin with.
+    ahead_for: Option<AheadFor>,
+    /// Whether a viewer waits for the answer.
+    is_awaited: bool,
 }
 
 /// Creates the files that a helper needs below `cache`, and checks them. The server does this before it reports that it is ready.
@@ -150,6 +161,8 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     });
     runtime.spawn(Arc::clone(&helper.origins).keep_files_current());
     runtime.spawn(Arc::clone(&helper).sweep_handed());
+    runtime.spawn(Arc::clone(&helper).sweep_ahead());
+    runtime.spawn(Arc::clone(&helper).fetch_all_ahead());
     let restoring = Arc::clone(&helper);
     runtime.spawn_blocking(move || restoring.restore_all());
     let mut buffer = Vec::new();
@@ -167,6 +180,26 @@ impl Known {
         self.by_number.insert(object.number, Arc::clone(&object));
         self.tags.add(object.number, &object.said().terms.tags);
         self.by_path.insert(object.path.clone(), object)
+    }
+
+    /// A viewer asks about `path`. Returns whether the origin is not being asked already.
+    fn begin(&mut self, path: &str) -> bool {
+        if let Some(opening) = self.opening.get_mut(path) {
+            opening.is_awaited = true;
+            return false;
+        }
+        self.opening.insert(path.to_owned(), Opening { ahead_for: None, is_awaited: true });
+        true
+    }
+
+    /// The same before a viewer asks.
+    fn begin_ahead(&mut self, path: &str, ahead_for: AheadFor) -> bool {
+        let is_new = !self.opening.contains_key(path);
+        if is_new {
+            let opening = Opening { ahead_for: Some(ahead_for), is_awaited: false };
+            self.opening.insert(path.to_owned(), opening);
+        }
+        is_new
     }
 
     /// The origin has given an object other tags than its `former` ones.
@@ -233,6 +266,7 @@ impl Helper {
             refreshed: Paths::refreshed(),
             purges_begun: Mutex::default(),
             reasons: RecentReasons::default(),
+            ahead: Ahead::default(),
             silent_max,
         };
         Ok((helper, telling))
@@ -242,7 +276,8 @@ impl Helper {
         let helper = Arc::clone(self);
         match ask {
             EdgeAsk::Open { path, offset, asker, request } => {
-                if helper.known().opening.insert(path.clone()) {
+                let is_new = helper.known().begin(&path);
+                if is_new {
                     runtime.spawn(helper.open(path, offset, asker, *request));
                 }
             }
@@ -256,6 +291,7 @@ impl Helper {
                 let viewer = helper.viewers.begin(ticket);
                 runtime.spawn(helper.pass(path, viewer, (asker, since), *request));
             }
+            EdgeAsk::Ahead(hint) => helper.note_hint(*hint),
             EdgeAsk::Left { ticket } => helper.viewers.leave(ticket),
             EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, purge, runtime.handle()),
             EdgeAsk::Inquire { ticket, inquiry } => {
@@ -333,6 +369,7 @@ impl Helper {
     /// Removes the files of an object that is hidden.
     fn remove(&self, object: &Stored) {
         object.end();
+        self.ahead.remove(object.number);
         self.space().remove(object.number, Instant::now());
     }
 

@@ -209,6 +209,7 @@ impl Helper {
     pub(super) fn hit(&self, stored: &StoredResponse) -> Option<Ready> {
         let now = std::time::Instant::now();
         let left = stored.fresh_left(now).as_secs() as i64;
+        self.ahead.take(stored.number, 0..1);
         let ttl = if left > 0 { left } else { -(stored.stale_for(now).as_secs() as i64) };
         self.answer_with(stored, CacheStatus::Hit { ttl })
     }
@@ -542,6 +543,7 @@ impl Helper {
     /// Removes a stored response with its file.
     pub(super) fn forget_response(&self, number: u64) {
         self.responses().remove(number);
+        self.ahead.remove(number);
         self.space().remove(number, std::time::Instant::now());
         block_in_place(|| self.store.remove_response(number));
     }

@@ -184,6 +184,21 @@ impl Ready {
         is_whole.then_some(self.response.object)
     }
 
+    /// The number of its file, its status, and its length as far as that is known.
+    pub(super) fn outline(&self) -> (u64, u16, u64) {
+        (self.response.object, self.response.status, self.response.size.unwrap_or(0))
+    }
+
+    /// Whether it is stored, or will be once the rest of it, whose length is known, has arrived.
+    pub(super) fn is_stored(&self) -> bool {
+        self.response.is_stored && self.share.is_none()
+    }
+
+    /// What is still to arrive of it.
+    pub(super) fn into_rest(self) -> Option<Rest> {
+        self.rest
+    }
+
     /// One of which all is there, and its file.
     pub(super) fn into_complete(self) -> (Box<PassedResponse>, Option<OwnedFd>) {
         (Box::new(self.response), self.file.map(OwnedFd::from))

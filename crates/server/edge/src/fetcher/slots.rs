@@ -42,8 +42,13 @@ pub(super) enum Slot {
 /// One of the shared slots; returned when dropped.
 pub(super) struct Place(Arc<Mutex<Shared>>);
 
+/// A slot that is there in addition, until this is dropped.
+pub(super) struct AddedSlot(Arc<Mutex<Shared>>);
+
 struct Shared {
     free: usize,
+    /// Added slots that are gone, and were in use then: they end with those who use them.
+    owed: usize,
     new: VecDeque<Sender<Place>>,
     blocks: HashMap<u64, VecDeque<Sender<Place>>>,
     /// The objects with requests waiting for blocks, the next one first.
@@ -68,6 +73,7 @@ impl Slots {
     pub(super) fn new() -> Self {
         let shared = Shared {
             free: REQUESTS_MAX,
+            owed: 0,
             new: VecDeque::new(),
             blocks: HashMap::new(),
             objects: VecDeque::new(),
@@ -82,6 +88,32 @@ impl Slots {
     pub(super) fn hold(&self) -> Option<Slot> {
         let permit = Arc::clone(&self.held).try_acquire_owned().ok()?;
         Some(Slot::Held { _permit: permit })
+    }
+
+    /// Whether at least half of the slots are free, and no request waits for one.
+    pub(super) fn are_idle(&self) -> bool {
+        let shared = locked(&self.shared);
+        let is_awaited = !shared.new.is_empty() || !shared.objects.is_empty();
+        let revalidations = self.revalidations.available_permits();
+        !is_awaited && shared.free >= REQUESTS_MAX / 2 && revalidations >= REVALIDATIONS_MAX / 2
+    }
+
+    /// Adds a slot to the shared ones, for a request that must take none of those for viewers.
+    pub(super) fn add_one(&self) -> AddedSlot {
+        let mut shared = locked(&self.shared);
+        match shared.owed > 0 {
+            true => shared.owed -= 1,
+            // A place that comes back goes to the next one who waits.
+            false => {
+                shared.free += 1;
+                if let Some(next) = shared.next() {
+                    shared.free -= 1;
+                    drop(shared);
+                    let _ = next.send(Place(Arc::clone(&self.shared)));
+                }
+            }
+        }
+        AddedSlot(Arc::clone(&self.shared))
     }
 
     /// Waits for a slot.
@@ -151,10 +183,24 @@ fn next_of(line: &mut VecDeque<Sender<Place>>) -> Option<Sender<Place>> {
     std::iter::from_fn(|| line.pop_front()).find(|next| !next.is_closed())
 }
 
+impl Drop for AddedSlot {
+    fn drop(&mut self) {
+        let mut shared = locked(&self.0);
+        match shared.free > 0 {
+            true => shared.free -= 1,
+            false => shared.owed += 1,
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         let next = {
             let mut shared = locked(&self.0);
+            if shared.owed > 0 {
+                shared.owed -= 1;
+                return;
+            }
             let next = shared.next();
             if next.is_none() {
                 shared.free += 1;
@@ -229,8 +275,31 @@ mod tests {
         ];
         assert_eq!(order, expected);
         drop(taken);
+        assert!(slots.are_idle());
         let shared = locked(&slots.shared);
         assert_eq!(shared.free, REQUESTS_MAX, "none is lost");
         assert!(shared.blocks.is_empty() && shared.objects.is_empty() && shared.new.is_empty());
+    }
+
+    #[test]
+    fn a_slot_that_is_added_and_takes_none_from_viewers_is_taken_away_again() {
+        let slots = Slots::new();
+        let take = || slots.take_now_or_wait(RequestPurpose::New);
+        let half: Vec<_> = (0..=REQUESTS_MAX / 2).filter_map(|_| take().ok()).collect();
+        assert!(!slots.are_idle(), "viewers need more than half");
+        let rest: Vec<_> = (half.len()..REQUESTS_MAX).filter_map(|_| take().ok()).collect();
+        let (mut viewer, _) = wait(&slots, RequestPurpose::New, "a viewer");
+        let added = slots.add_one();
+        assert!(viewer.try_recv().is_ok(), "who came first");
+        assert!(take().is_ok(), "the viewer has left");
+        let own = take().ok();
+        drop(added);
+        assert!(own.is_some() && take().is_err());
+        drop(own);
+        assert!(take().is_err(), "it is gone with its last user");
+        let (one, other) = (slots.add_one(), slots.add_one());
+        drop((one, other, half, rest));
+        let shared = locked(&slots.shared);
+        assert_eq!((shared.free, shared.owed), (REQUESTS_MAX, 0), "none is lost, and none is left");
     }
 }

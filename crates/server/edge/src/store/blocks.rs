@@ -38,6 +38,22 @@ impl Blocks {
         runs
     }
 
+    /// The blocks of `wanted` that are neither here nor on their way. They count as being fetched from now on.
+    pub(super) fn take_missing(
+        &mut self,
+        wanted: Range<u64>,
+        is_recorded: impl Fn(u64) -> bool,
+    ) -> Vec<Range<u64>> {
+        let mut missing = Vec::new();
+        for block in wanted {
+            let is_here = self.there.contains(&block) || is_recorded(block);
+            if !is_here && self.fetched.insert(block) {
+                add(&mut missing, block);
+            }
+        }
+        missing
+    }
+
     /// Marks a block as available.
     pub(super) fn note(&mut self, block: u64) {
         self.fetched.remove(&block);

@@ -426,6 +426,13 @@ impl Stored {
         state.blocks.take(wanted, |block| state.recorded.contains_key(&block))
     }
 
+    /// The blocks of `wanted` to fetch, without those that an earlier helper has recorded.
+    pub(crate) fn take_missing(&self, wanted: Range<u64>) -> Vec<Range<u64>> {
+        let wanted = wanted.start..wanted.end.min(self.block_count());
+        let state = &mut *self.state();
+        state.blocks.take_missing(wanted, |block| state.recorded.contains_key(&block))
+    }
+
     /// Marks blocks as no longer being fetched.
     pub(crate) fn give_back(&self, blocks: Range<u64>) {
         self.state().blocks.give_back(blocks);

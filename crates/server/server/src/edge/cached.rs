@@ -181,9 +181,17 @@ impl Cached {
         let times_invalid = live.times_invalid.load(Relaxed);
         let cache_control = described.cache_control.as_deref().unwrap_or_default();
         let age = Duration::from_millis(described.age_ms);
+        if let Some((first, end)) = described.present {
+            live.arrived.note(first..end);
+        }
         let while_revalidating = http_cache::while_revalidating(cache_control, age);
         let at = Instant::now();
         Self { live, described, at, while_revalidating, times_outdated, times_invalid }
+    }
+
+    /// Whether it was fetched before a viewer requested it, and has just been requested for the first time.
+    pub(super) fn was_ahead(&self) -> bool {
+        self.described.present.is_some()
     }
 
     /// Whether it may be served without revalidation.

@@ -35,6 +35,10 @@ impl EdgeLink {
         for (reason, count) in self.dropped() {
             numbers.set(Family::EdgeDropped, reason, count);
         }
+        for (result, bytes) in self.ahead.bytes() {
+            numbers.set(Family::EdgeAhead, result, bytes);
+        }
+        numbers.edge_ahead_paused.set(self.ahead.is_paused().into());
         let purges = self.purges();
         for (kind, count) in purges.purges {
             numbers.set(Family::EdgePurges, kind, count);

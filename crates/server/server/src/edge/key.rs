@@ -88,6 +88,11 @@ pub(super) fn stored_under(url: &str, rules: &KeyRules) -> Option<String> {
     Some(escaped_key(&key))
 }
 
+/// The decoded path of a URL, and the path and query under which the response to requests for it is stored.
+pub(crate) fn path_and_stored(url: &str, rules: &KeyRules) -> Option<(Vec<u8>, String)> {
+    Some((requested(path_and_query(url).0, rules)?, stored_under(url, rules)?))
+}
+
 /// The decoded path of a URL, as requests' paths are read.
 fn requested(path: &str, rules: &KeyRules) -> Option<Vec<u8>> {
     let path = escape::percent::decode(path.strip_prefix('/')?.as_bytes())?;

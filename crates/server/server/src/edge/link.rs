@@ -1,5 +1,6 @@
 //! The workers' shared knowledge of the origin's objects, from the helper's reports.
 
+use super::ahead::AheadLink;
 use super::cached::{Cached, Live};
 use super::held_places::HeldPlaces;
 use super::inquiring::Inquiring;
@@ -59,6 +60,7 @@ pub(crate) struct EdgeLink {
     held_places: HeldPlaces,
     pub(super) purging: Purging,
     pub(super) inquiring: Inquiring,
+    pub(super) ahead: AheadLink,
     /// How the origin spells names.
     pub(super) spellings: Spellings,
     askers: AtomicU64,
@@ -96,6 +98,7 @@ impl EdgeLink {
             held_places,
             purging: Purging::default(),
             inquiring: Inquiring::default(),
+            ahead: AheadLink::default(),
             spellings: Spellings::default(),
             askers: AtomicU64::new(1),
             told: Mutex::default(),
@@ -211,6 +214,9 @@ impl EdgeLink {
                 self.count_failure(why, &said);
             }
             EdgeTold::Asked(asked) => self.origin_health.note_asked(&asked),
+            EdgeTold::Ahead { fetched, used, wasted, is_paused } => {
+                self.ahead.note([fetched, used, wasted], is_paused);
+            }
             EdgeTold::TriedAgain { why } => count(&self.retries, why.as_str()),
             EdgeTold::Dropped { why } => count(&self.dropped, why.as_str()),
             EdgeTold::Found { ticket, findings } => self.inquiring.done(ticket, *findings),
@@ -488,8 +494,8 @@ impl EdgeLink {
             EdgeAsk::Inquire { .. } => {
                 self.inquiring.fail("the edge's helper cannot be asked, see the log");
             }
-            // It is reported again in a second; and a response that no viewer needs is fetched to its end.
-            EdgeAsk::Used { .. } | EdgeAsk::Left { .. } => {}
+            // It is reported again in a second; a response that no viewer needs is fetched to its end; and nothing waits for a hint.
+            EdgeAsk::Used { .. } | EdgeAsk::Left { .. } | EdgeAsk::Ahead(_) => {}
         }
         self.count_failure(why, &format!("cannot ask the edge's helper: {error}"));
         self.send_questions();
@@ -568,7 +574,7 @@ impl EdgeLink {
         self.table().live.get(&object)?.upgrade()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    pub(super) fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().expect("no holder of this lock can panic")
     }
 }
@@ -624,6 +630,9 @@ fn count(counts: &Mutex<Counts>, why: &'static str) {
 /// is refused.
 fn ask_all(socket: &OwnedFd, asked: &Receiver<EdgeAsk>, link: &Weak<EdgeLink>) {
     while let Ok(ask) = asked.recv() {
+        if let (EdgeAsk::Ahead(_), Some(link)) = (&ask, link.upgrade()) {
+            link.ahead.note_sent();
+        }
         match packets::send(socket, &ask, None) {
             Ok(()) => {}
             Err(error) if packets::is_gone(&error) => return,

@@ -31,6 +31,7 @@ fn tell(link: &EdgeLink, helper: &OwnedFd, path: &str, object: u64, terms_ms: (u
 
 fn described(path: &str, object: u64, terms_ms: (u64, u64)) -> Described {
     Described {
+        present: None,
         path: path.into(),
         object,
         size: 1,

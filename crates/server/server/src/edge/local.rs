@@ -1,6 +1,7 @@
 //! A worker's files of a caching edge.
 
 use super::NoAnswer;
+use super::ahead::AheadSettings;
 use super::cached::{Cached, Live};
 use super::growing::GrowingBody;
 use super::key::{KeyRules, escaped_key};
@@ -10,7 +11,7 @@ use super::purging::{PURGE_MAX, PurgeFailed, purge_of};
 use super::table::{Reply, Wanted};
 use delivery::Channel;
 use disk::{File, SparseFile, Waiters};
-use edge::contract::{ForwardedRequest, PassedResponse, Trouble};
+use edge::contract::{Announced, ForwardedRequest, PassedResponse, Trouble};
 use edge::http_cache::RequestDirectives;
 use edge::purge::{Purge, Purged};
 use reactor::{Woken, timeout_at};
@@ -103,6 +104,8 @@ pub(crate) enum Lookup {
     Hit,
     /// It is served although it is not fresh.
     Stale,
+    /// It was fetched ahead, and this viewer is the first to have it.
+    Ahead,
     /// The helper was asked first: for this viewer, or for another one.
     Asked { is_own: bool },
 }
@@ -111,7 +114,7 @@ impl Lookup {
     /// Its label in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Hit => "hit",
+            Self::Hit | Self::Ahead => "hit",
             Self::Stale => "stale",
             Self::Asked { .. } => "asked",
         }
@@ -198,6 +201,7 @@ impl LocalEdge {
             // Boxed, so that requests for a fresh film do not pay for it.
             Looked::Waits(waiting) => {
                 match Box::pin(self.wait(waiting, &wanted, since, viewer)).await? {
+                    Waited::Object(cached, _) if cached.was_ahead() => (cached, Lookup::Ahead),
                     Waited::Object(cached, is_own) => (cached, Lookup::Asked { is_own }),
                     Waited::Response(shared) => return Ok(Opened::Response(shared)),
                 }
@@ -310,6 +314,21 @@ impl LocalEdge {
             let _held = &receiving;
         };
         Ok((response, PassedBody::File(self.opened(&live, ask)?)))
+    }
+
+    /// Tells the helper what the viewer of the response with this key may request next, unless the helper needs no more of it.
+    pub(crate) fn hint_ahead(
+        &self,
+        (settings, viewer): (&AheadSettings, Viewer<'_>),
+        key: &[u8],
+        (mut announced, segments): (Vec<Announced>, u8),
+    ) {
+        // A part of a film may be missing; whatever else is known is there, or is fetched for its own viewers.
+        announced.retain(|one| one.is_part() || !self.link.is_known(&one.path));
+        if !announced.is_empty() || segments > 0 {
+            let path = escaped_key(key);
+            self.link.hint(settings.hint(viewer.client(), path, announced, segments));
+        }
     }
 
     /// Purges stored responses, and returns what was found once later requests can't get it any more.

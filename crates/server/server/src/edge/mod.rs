@@ -8,6 +8,7 @@
 //! The helper works on a bounded number of questions at a time; the others wait in one queue per client address ([`fair_queue`]). So one client can't
 //! starve the others, and a question is dropped when its viewer disconnects. Questions that the origin holds wait outside of that ([`held_places`]).
 
+mod ahead;
 mod arriving;
 mod cached;
 mod fair_queue;
@@ -28,10 +29,11 @@ mod start;
 mod stored_space;
 mod table;
 
+pub(crate) use ahead::AheadSettings;
 pub(crate) use cached::Cached;
 pub(crate) use fair_queue::QueueFull;
 pub(crate) use growing::GrowingBody;
-pub(crate) use key::{KeyRules, key_of};
+pub(crate) use key::{KeyRules, key_of, path_and_stored};
 pub(crate) use link::EdgeLink;
 pub(crate) use local::{Forwarded, LocalEdge, Lookup, Opened, PassedBody, Viewer};
 pub(crate) use path_rules::PathSettings;

@@ -1,5 +1,6 @@
 //! Answers from a caching edge: the origin's objects, under the origin's validators.
 
+use super::ahead;
 use super::answer::{count_refusal, note_experience, refused_as};
 use super::forwarding::{self, check_length, forwarded_request};
 use super::growing::GrowingResponse;
@@ -98,6 +99,7 @@ async fn find(
         Opened::Object(file, cached, lookup) => (file, cached, lookup),
         Opened::Response(shared) => {
             let body = edge.shared_body(&shared)?;
+            ahead::hint(asked, key, shared.response.status, false);
             return Ok(relay(asked, &shared.response, body));
         }
     };
@@ -114,6 +116,7 @@ async fn find(
         arrived.map_err(|error| trouble_of(&error))?;
     }
     worker.numbers.count(telemetry::Family::EdgeLookups, lookup.as_str());
+    ahead::hint(asked, key, response.status, lookup == Lookup::Hit);
     Ok((response, Some(file)))
 }
 
@@ -141,6 +144,7 @@ async fn pass(
     forwarded: &Forwarded<'_>,
 ) -> Result<(Response, Option<Rc<File>>), NoAnswer> {
     let (passed, body) = asked.edge.pass(key, forwarded, asked.viewer).await?;
+    ahead::hint(asked, key, passed.status, false);
     Ok(relay(asked, &passed, body))
 }
 

@@ -115,6 +115,16 @@ pub(super) fn is_personal((worker, settings): (&Worker, &PathSettings), request:
     is_personal
 }
 
+/// Whether a request has a password, or a cookie that travels. What its viewer may have, others may not.
+pub(super) fn has_credentials(settings: &PathSettings, request: &Request) -> bool {
+    let mut has_some = false;
+    request.each_line(|name, _| {
+        has_some |= is_credential(name);
+        has_some |= settings.sends_cookies && name.eq_ignore_ascii_case("cookie");
+    });
+    has_some
+}
+
 /// Whether a request fits into one message to the helper. Its path may be three times as long once it is encoded, and the text of its fields twice
 /// as long in JSON, with at most a byte for each of theirs around them. The edge adds fields of its own.
 ///

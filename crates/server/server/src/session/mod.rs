@@ -3,6 +3,7 @@
 //! Read it top to bottom: [`run`], `establish`, `converse`. `answer` decides on the responses. `moving` is for
 //! connections that move to another worker while they are open.
 
+mod ahead;
 mod answer;
 mod edged;
 mod forms;

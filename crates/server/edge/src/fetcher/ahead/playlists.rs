@@ -1,0 +1,156 @@
+//! Which segment follows which, by the HLS playlists that viewers have requested lately (RFC 8216).
+
+use crate::reference::resolved;
+use escape::{percent, unicode};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// The longest playlist that is read.
+pub(super) const PLAYLIST_BYTES_MAX: u64 = 1 << 20;
+
+/// The most playlists, and the most bytes of their segments' paths. A film of two hours has some 1,800 segments of 40 bytes.
+const PLAYLISTS_MAX: usize = 256;
+const BYTES_MAX: usize = 8 << 20;
+
+/// The latest playlists.
+#[derive(Default)]
+pub(super) struct Playlists {
+    next: HashMap<Arc<str>, Arc<str>>,
+    /// The oldest first.
+    kept: VecDeque<Kept>,
+    bytes: usize,
+}
+
+struct Kept {
+    path: String,
+    /// The number of the file that it was read from.
+    file: u64,
+    segments: Vec<Arc<str>>,
+}
+
+impl Playlists {
+    /// Whether the playlist at `path` has been read from this file.
+    pub(super) fn has(&self, path: &str, file: u64) -> bool {
+        self.kept.iter().any(|kept| kept.file == file && kept.path == path)
+    }
+
+    /// Reads a playlist. It takes the place of an earlier version.
+    pub(super) fn add(&mut self, path: &str, file: u64, text: &str) {
+        if let Some(at) = self.kept.iter().position(|kept| kept.path == path) {
+            if let Some(former) = self.kept.remove(at) {
+                self.forget(&former);
+            }
+        }
+        let segments = segments(path, text);
+        for pair in segments.windows(2) {
+            self.next.insert(Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+        }
+        self.bytes += bytes_of(&segments);
+        self.kept.push_back(Kept { path: path.to_owned(), file, segments });
+        while self.kept.len() > PLAYLISTS_MAX || self.bytes > BYTES_MAX {
+            let Some(oldest) = self.kept.pop_front() else { return };
+            self.forget(&oldest);
+        }
+    }
+
+    /// The segments after the one at `path`, at most `count`.
+    pub(super) fn after(&self, path: &str, count: u64) -> Vec<String> {
+        let following = std::iter::successors(self.next.get(path), |one| self.next.get(*one));
+        following.take(count as usize).map(|one| one.to_string()).collect()
+    }
+
+    fn forget(&mut self, kept: &Kept) {
+        self.bytes -= bytes_of(&kept.segments);
+        for pair in kept.segments.windows(2) {
+            // Another playlist may have the same segment.
+            if self.next.get(&pair[0]).is_some_and(|next| Arc::ptr_eq(next, &pair[1])) {
+                self.next.remove(&pair[0]);
+            }
+        }
+    }
+}
+
+/// The bytes of memory of these paths, roughly: the text, and two entries of the map.
+fn bytes_of(segments: &[Arc<str>]) -> usize {
+    segments.iter().map(|segment| segment.len() + 64).sum()
+}
+
+/// The paths of a media playlist's segments, in its order. None of a multivariant playlist, which names playlists.
+fn segments(path: &str, text: &str) -> Vec<Arc<str>> {
+    let is_media = text.starts_with("#EXTM3U") && text.contains("#EXTINF:");
+    if !is_media || text.contains("#EXT-X-STREAM-INF") {
+        return Vec::new();
+    }
+    let uris =
+        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut paths: Vec<Arc<str>> = uris.filter_map(|uri| segment(path, uri)).collect();
+    // Byte ranges of one file.
+    paths.dedup();
+    paths
+}
+
+/// The path of a segment as viewers' requests for it have it. Only for plain URIs on the same server: what a rule makes of a query, only the server
+/// knows.
+fn segment(playlist: &str, uri: &str) -> Option<Arc<str>> {
+    let path = resolved(playlist, uri)?;
+    if path.contains('?') || path.contains("//") || path.ends_with('/') {
+        return None;
+    }
+    let decoded = percent::decode(path.strip_prefix('/')?.as_bytes())?;
+    Some(crate::escaped(&unicode::composed(&decoded)).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn playlist(uris: &[&str]) -> String {
+        let segments: String = uris.iter().map(|uri| format!("#EXTINF:4,\n{uri}\n")).collect();
+        format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-MAP:URI=\"init.mp4\"\n{segments}")
+    }
+
+    #[test]
+    fn segments_follow_each_other_as_in_the_playlist_that_viewers_got_last() {
+        let mut playlists = Playlists::default();
+        let path = "/live/hd/list.m3u8?session=1";
+        let uris =
+            ["1.ts", "2.ts", "../sd/e\u{301}.ts", "/live/4%2b.ts", "https://other/5.ts", "6.ts?x"];
+        playlists.add(path, 7, &playlist(&uris));
+        assert!(playlists.has(path, 7) && !playlists.has(path, 8) && !playlists.has("/", 7));
+        assert_eq!(playlists.after("/live/hd/1.ts", 1), ["/live/hd/2.ts"]);
+        assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/sd/%C3%A9.ts", "/live/4+.ts"]);
+        assert_eq!(playlists.after("/live/hd/none.ts", 9), [] as [String; 0]);
+        playlists.add(path, 8, &playlist(&["2.ts", "3.ts"]));
+        assert_eq!(playlists.after("/live/hd/1.ts", 9), [] as [String; 0]);
+        assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/hd/3.ts"]);
+    }
+
+    #[test]
+    fn only_media_playlists_have_segments_and_parts_of_a_file_are_one() {
+        let mut playlists = Playlists::default();
+        playlists.add("/a.m3u8", 1, "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhd.m3u8\nsd.m3u8\n");
+        playlists.add("/b.m3u8", 2, "1.ts\n2.ts\n");
+        playlists.add("/c.m3u8", 3, &playlist(&["film.mp4", "film.mp4"]));
+        assert!(playlists.next.is_empty());
+        playlists.add("/d.m3u8", 4, &playlist(&["1.ts", "2.ts", "1.ts", "2.ts"]));
+        assert_eq!(playlists.after("/1.ts", 3), ["/2.ts", "/1.ts", "/2.ts"], "however it repeats");
+    }
+
+    #[test]
+    fn playlists_are_bounded_in_number_and_in_bytes() {
+        let mut playlists = Playlists::default();
+        for number in 0..2 * PLAYLISTS_MAX as u64 {
+            playlists.add(&format!("/{number}.m3u8"), number, &playlist(&["1.ts", "2.ts"]));
+        }
+        assert_eq!(playlists.kept.len(), PLAYLISTS_MAX);
+        let uris: Vec<String> =
+            (0..10_000).map(|number| format!("segment-{number:07}.ts")).collect();
+        let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
+        for number in 0..50 {
+            playlists.add(&format!("/{number}/list.m3u8"), number, &playlist(&uris));
+            assert!(playlists.bytes <= BYTES_MAX && playlists.next.len() <= BYTES_MAX / 64);
+        }
+        assert_eq!(playlists.after("/49/segment-0000001.ts", 1), ["/49/segment-0000002.ts"]);
+        assert!(playlists.kept.len() < 10);
+    }
+}

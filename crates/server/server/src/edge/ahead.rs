@@ -1,0 +1,102 @@
+//! Hints to the helper: what viewers may request next, so that it is there when they do.
+
+use super::EdgeLink;
+use config::EdgeConfig;
+use edge::contract::{AheadHint, Announced};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+/// The most hints that wait for the thread that sends them. Further ones are dropped: viewers' own questions are in the same line.
+const UNSENT_MAX: usize = 64;
+
+/// The settings.
+#[derive(Clone, Debug)]
+pub(crate) struct AheadSettings {
+    /// Whether what players announce is fetched.
+    pub(crate) takes_announced: bool,
+    /// How many segments after the requested one are fetched, by its playlist.
+    pub(crate) segments: u8,
+    waste_percent_max: u8,
+}
+
+impl AheadSettings {
+    /// Those of a configuration that has passed [`config::Config::check`].
+    pub(crate) fn of(config: &EdgeConfig) -> Self {
+        Self {
+            takes_announced: config.ahead_cmcd,
+            segments: config.ahead_segments,
+            waste_percent_max: config.ahead_waste_percent,
+        }
+    }
+
+    /// Whether anything is fetched ahead.
+    pub(crate) fn is_on(&self) -> bool {
+        self.takes_announced || self.segments > 0
+    }
+
+    /// The hint of a viewer who has requested `path`.
+    pub(super) fn hint(
+        &self,
+        client: IpAddr,
+        path: String,
+        announced: Vec<Announced>,
+        segments: u8,
+    ) -> AheadHint {
+        AheadHint { client, path, announced, segments, waste_percent_max: self.waste_percent_max }
+    }
+}
+
+/// Hints on their way, and what became of what was fetched.
+#[derive(Default)]
+pub(super) struct AheadLink {
+    unsent: AtomicUsize,
+    fetched_used_wasted: [AtomicU64; 3],
+    is_paused: AtomicBool,
+}
+
+impl AheadLink {
+    /// Adds to the bytes fetched ahead, used and wasted.
+    pub(super) fn note(&self, bytes: [u64; 3], is_paused: bool) {
+        for (total, bytes) in self.fetched_used_wasted.iter().zip(bytes) {
+            total.fetch_add(bytes, Relaxed);
+        }
+        self.is_paused.store(is_paused, Relaxed);
+    }
+
+    /// A hint has left the line.
+    pub(super) fn note_sent(&self) {
+        self.unsent.fetch_sub(1, Relaxed);
+    }
+
+    /// The bytes so far, by what became of them.
+    pub(super) fn bytes(&self) -> [(&'static str, u64); 3] {
+        let [fetched, used, wasted] = &self.fetched_used_wasted;
+        [("fetched", fetched), ("used", used), ("wasted", wasted)]
+            .map(|(name, bytes)| (name, bytes.load(Relaxed)))
+    }
+
+    /// Whether nothing is fetched ahead, because too much was wasted.
+    pub(super) fn is_paused(&self) -> bool {
+        self.is_paused.load(Relaxed)
+    }
+}
+
+impl EdgeLink {
+    /// Sends a hint, unless there is no helper or too many wait.
+    pub(super) fn hint(&self, hint: AheadHint) {
+        if self.trouble().is_some() {
+            return;
+        }
+        if self.ahead.unsent.fetch_add(1, Relaxed) >= UNSENT_MAX {
+            return self.ahead.note_sent();
+        }
+        self.ask(edge::contract::EdgeAsk::Ahead(Box::new(hint)));
+    }
+
+    /// Whether a request for `path` would be answered without the helper.
+    pub(super) fn is_known(&self, path: &str) -> bool {
+        let now = Instant::now();
+        self.table().look(path, now, now).is_some()
+    }
+}
