@@ -123,6 +123,7 @@ struct State {
     seen: Vec<Seen>,
     failed: usize,
     left: usize,
+    dripped: usize,
     delay: Duration,
 }
 
@@ -233,6 +234,11 @@ impl Origin {
         self.state().left
     }
 
+    /// The number of bytes that it dripped.
+    pub(crate) fn dripped(&self) -> usize {
+        self.state().dripped
+    }
+
     /// Sends a response piece by piece, until its end or its client has left.
     fn drip(
         &self,
@@ -257,6 +263,7 @@ impl Origin {
                 break;
             }
             sent += PIECE;
+            self.state().dripped += PIECE;
             // sleeps: it is as slow as a camera, and its client does not have all of it at once
             std::thread::sleep(Duration::from_millis(5));
         }

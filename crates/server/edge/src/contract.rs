@@ -3,8 +3,10 @@
 //! Paths are as in a request to the origin: percent-encoded, with a leading slash, and with the query where that travels. Blocks are numbered
 //! from 0.
 
+mod ahead_hint;
 mod passed_response;
 
+pub use ahead_hint::{AHEAD_BYTES_MAX, AheadHint, AnnouncedObject};
 pub use passed_response::PassedResponse;
 pub(crate) use passed_response::check_head;
 
@@ -15,7 +17,6 @@ use crate::store::Damage;
 use helper_process::packets::PACKET_BYTES_MAX;
 use passed_response::is_name;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
 
 /// The block size. The server's disk layer uses the same number (`disk::ARRIVAL_BYTES`).
 pub const BLOCK_BYTES: u64 = 1 << 20;
@@ -116,39 +117,6 @@ pub enum EdgeAsk {
         /// The question.
         inquiry: Inquiry,
     },
-}
-
-/// What a viewer may request next. It is fetched while no viewer waits, as far as such fetches have been worth it lately.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AheadHint {
-    /// The viewer's address; for IPv6, its network.
-    pub client: IpAddr,
-    /// The path that it has requested.
-    pub path: String,
-    /// What its player has announced.
-    pub announced: Vec<Announced>,
-    /// How many segments after that path, by a playlist that names it, are fetched.
-    pub segments: u8,
-    /// The share of the bytes, in percent, that may be fetched for nothing.
-    pub waste_percent_max: u8,
-}
-
-/// An object that a player has announced.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Announced {
-    /// Its path.
-    pub path: String,
-    /// The first byte that will be requested.
-    pub first: u64,
-    /// The byte after the last one, if that is known.
-    pub end: Option<u64>,
-}
-
-impl Announced {
-    /// Whether it may be a part of the object.
-    pub fn is_part(&self) -> bool {
-        self.first > 0 || self.end.is_some()
-    }
 }
 
 /// A viewer's request, as far as it travels to the origin.
@@ -433,7 +401,7 @@ pub struct Described {
     pub origin: Option<ForwardStatus>,
     /// Whether that answer has made a new object.
     pub is_new: bool,
-    /// Blocks that are available: the first one and the one after the last, if they were fetched ahead.
+    /// Blocks that were fetched ahead and are available: the one with the viewer's first byte, and the one after the last.
     #[serde(default)]
     pub present: Option<(u64, u64)>,
     /// The origin's further header fields.

@@ -1,6 +1,6 @@
 //! Looks up the object at a path: asks the origin, unless the cached object is fresh.
 
-use super::ahead::NO_VIEWER;
+use super::ahead::{self, NO_VIEWER};
 use super::passing::{is_loop, with_own_fields};
 use super::receiving::Incoming;
 use super::slots::{RequestPurpose, Slot};
@@ -75,6 +75,26 @@ impl<T> Looked<T> {
     }
 }
 
+/// A question to the origin about a path, until it has been reported.
+struct Asking<'a> {
+    helper: &'a Helper,
+    path: &'a str,
+}
+
+impl Drop for Asking<'_> {
+    /// Viewers must not wait for the answer of a task that has panicked, and the next one has to ask again.
+    fn drop(&mut self) {
+        let is_lost =
+            std::thread::panicking() && self.helper.known().opening.remove(self.path).is_some();
+        if is_lost {
+            let (path, why) = (self.path.to_owned(), Trouble::Wrong);
+            let said = format!("{}: the edge's helper has a bug, see the log", shortened(&path));
+            let for_ms = refused_for(why).as_millis() as u64;
+            self.helper.tell(EdgeTold::Refused { path, why, for_ms, said });
+        }
+    }
+}
+
 impl Answer {
     fn of(object: Arc<Stored>) -> Self {
         Self { object, is_stale: false, origin: None, body: None, slot: None }
@@ -100,6 +120,7 @@ impl Helper {
         asker: u64,
         request: ForwardedRequest,
     ) {
+        let _asking = Asking { helper: &self, path: &path };
         self.restore(&path);
         for tries in 1.. {
             let (is_response, asked) = {
@@ -158,11 +179,10 @@ impl Helper {
                     block_in_place(|| object.expire());
                 }
                 if let (Some(ahead_for), Some((_, blocks))) = (ahead_for, &body) {
-                    self.ahead.expect(object.number, blocks.clone(), ahead_for);
+                    self.expect_ahead(&object, ahead_for, || vec![blocks.clone()]);
                 }
                 if is_awaited {
-                    let present = self.ahead.take_around(object.number, offset / BLOCK_BYTES);
-                    let present = present.map(|blocks| (blocks.start, blocks.end));
+                    let present = self.ahead.take_first(object.number, offset / BLOCK_BYTES);
                     let described = described(&object, is_stale, origin, body.is_some());
                     let told = EdgeTold::Object(Described { present, ..described });
                     self.tell_with(told, Some(file));
@@ -172,7 +192,9 @@ impl Helper {
                     tokio::spawn(helper.take_in_first(object, found, blocks, slot));
                 }
             }
-            Err((why, _)) if is_over && !is_awaited => self.ahead.note_refused(why),
+            Err((why, _)) if is_over && !is_awaited => {
+                ahead_for.iter().for_each(|one| self.ahead.note_refused(*one, why));
+            }
             _ if !is_awaited => {}
             Ok(Looked::Other { lasts, shared }) => {
                 // An object that is still kept was only not to be had now.
@@ -183,7 +205,7 @@ impl Helper {
                 // Rounded up.
                 let except_ms = came.map_or(0, |came| came.elapsed().as_millis() as u64 + 1);
                 let (shared, file) = shared.map(|one| (one.response, one.file)).unzip();
-                shared.iter().for_each(|response| self.ahead.take(response.object, 0..1));
+                shared.iter().for_each(|response| self.ahead.take_response(response.object));
                 let path = path.to_owned();
                 let told = EdgeTold::NoObject { path, for_ms, shared, except_ms };
                 self.tell_with(told, file.flatten());
@@ -347,6 +369,10 @@ impl Helper {
         (asker, request, asked): (u64, &ForwardedRequest, Epoch),
     ) -> Result<Looked<Answer>, Refused> {
         let lasts = other_for(answer.status());
+        if asker == NO_VIEWER && !ahead::is_short(&answer) {
+            self.lose_ahead(path);
+            return Ok(Looked::other(lasts));
+        }
         let request = &ForwardedRequest { method: "GET".into(), ..request.clone() };
         let (is_awaited, viewer, fetch, known) = (true, None, None, None);
         let incoming =
@@ -354,7 +380,7 @@ impl Helper {
         let ready = self.receive(incoming).await?;
         let shared = ready.stored_number().and_then(|number| self.for_all(number));
         match asker {
-            NO_VIEWER => self.keep_ahead(path, ready),
+            NO_VIEWER => self.keep_ahead(path, &ready),
             asker => self.hand(asker, ready),
         }
         Ok(Looked::Other { lasts, shared })
@@ -555,7 +581,9 @@ fn described(
 
 #[cfg(test)]
 mod tests {
+    use super::super::HelperOptions;
     use super::*;
+    use crate::origin_address::OriginAddress;
 
     #[test]
     fn only_pages_missing_files_and_errors_count_for_other_viewers_of_a_path() {
@@ -578,5 +606,28 @@ mod tests {
             assert!(fields.has(&name) && fields.all("date").count() == 1);
         }
         assert!(!fields.has("X-First") && fields.has("X-98"));
+    }
+
+    /// An announced range near the end of all numbers once made the sum overflow, and viewers of that path waited for an answer that never came.
+    #[test]
+    fn a_question_whose_task_panics_is_answered_and_can_be_asked_again() {
+        let cache = tempfile::tempdir().unwrap();
+        let options = HelperOptions {
+            origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
+            cache: cache.path().to_owned(),
+            bytes_max: 1 << 30,
+            silent_max: Duration::from_secs(1),
+            is_confined: false,
+        };
+        let (helper, told) = Helper::new(options).unwrap();
+        let helper = Arc::new(helper);
+        assert!(helper.known().begin("/a"));
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let asking = Arc::clone(&helper).open("/a".into(), u64::MAX, 1, ForwardedRequest::get());
+        assert!(runtime.block_on(runtime.spawn(asking)).unwrap_err().is_panic());
+        let told = told.try_iter().next().map(|(told, _)| told);
+        let is_refused =
+            matches!(&told, Some(EdgeTold::Refused { path, .. }) if path.as_str() == "/a");
+        assert!(is_refused && helper.known().begin("/a"), "{told:?}");
     }
 }

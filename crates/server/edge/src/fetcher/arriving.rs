@@ -54,6 +54,11 @@ impl Paths {
         is_new.then(|| PathTaken { path: path.to_owned(), all: self.clone() })
     }
 
+    /// Whether `path` is taken.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.lock().contains(path)
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashSet<String>> {
         self.taken.lock().expect("no holder of this lock can panic")
     }

@@ -25,8 +25,7 @@ impl Helper {
         let Some(object) = object else {
             return self.tell(EdgeTold::Ended { object: number, why: Trouble::Evicted });
         };
-        self.ahead.take(number, wanted.clone());
-        let runs = object.take(wanted);
+        let runs = self.ahead.take(&object, wanted);
         runs.there.into_iter().for_each(|there| self.there(&object, there, 0));
         let mut fetch = runs.fetch;
         for block in runs.recorded {
@@ -134,6 +133,10 @@ impl Helper {
         done_to: &mut u64,
     ) -> Result<(), Refused> {
         let Found { range, mut body, .. } = found;
+        if self.ahead.gives_up(object, run, &range) {
+            *done_to = run.end;
+            return Ok(());
+        }
         let mut at = range.start;
         let mut block = Vec::with_capacity(BLOCK_BYTES as usize);
         let mut deadline = Instant::now() + 3 * self.silent_max;

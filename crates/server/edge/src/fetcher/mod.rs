@@ -163,6 +163,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     runtime.spawn(Arc::clone(&helper).sweep_handed());
     runtime.spawn(Arc::clone(&helper).sweep_ahead());
     runtime.spawn(Arc::clone(&helper).fetch_all_ahead());
+    runtime.spawn(Arc::clone(&helper).follow_playlists());
     let restoring = Arc::clone(&helper);
     runtime.spawn_blocking(move || restoring.restore_all());
     let mut buffer = Vec::new();

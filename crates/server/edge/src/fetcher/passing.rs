@@ -52,7 +52,7 @@ pub(super) struct UnderWay(Mutex<HashMap<String, watch::Receiver<()>>>);
 
 impl UnderWay {
     /// Begins a fetch of `path`, or returns what to wait for if another one has begun.
-    fn begin(&self, path: &str) -> Result<watch::Sender<()>, watch::Receiver<()>> {
+    pub(super) fn begin(&self, path: &str) -> Result<watch::Sender<()>, watch::Receiver<()>> {
         let mut under_way = self.0.lock().expect("no holder of this lock can panic");
         if let Some(receiver) = under_way.get(path) {
             // Its sender is dropped when the fetch is over.
@@ -209,7 +209,7 @@ impl Helper {
     pub(super) fn hit(&self, stored: &StoredResponse) -> Option<Ready> {
         let now = std::time::Instant::now();
         let left = stored.fresh_left(now).as_secs() as i64;
-        self.ahead.take(stored.number, 0..1);
+        self.ahead.take_response(stored.number);
         let ttl = if left > 0 { left } else { -(stored.stale_for(now).as_secs() as i64) };
         self.answer_with(stored, CacheStatus::Hit { ttl })
     }
@@ -403,6 +403,7 @@ impl Helper {
             false => known.clone(),
         };
         let ready = self.answer_with(&shown, CacheStatus::CONFIRMED)?;
+        self.ahead.take_response(known.number);
         self.renew(known, request, &newer, asked);
         Some(ready)
     }

@@ -184,19 +184,14 @@ impl Ready {
         is_whole.then_some(self.response.object)
     }
 
-    /// The number of its file, its status, and its length as far as that is known.
-    pub(super) fn outline(&self) -> (u64, u16, u64) {
-        (self.response.object, self.response.status, self.response.size.unwrap_or(0))
+    /// The number of its file.
+    pub(super) fn number(&self) -> u64 {
+        self.response.object
     }
 
-    /// Whether it is stored, or will be once the rest of it, whose length is known, has arrived.
-    pub(super) fn is_stored(&self) -> bool {
-        self.response.is_stored && self.share.is_none()
-    }
-
-    /// What is still to arrive of it.
-    pub(super) fn into_rest(self) -> Option<Rest> {
-        self.rest
+    /// Its length, as far as that is known.
+    pub(super) fn size(&self) -> u64 {
+        self.response.size.unwrap_or(0)
     }
 
     /// One of which all is there, and its file.

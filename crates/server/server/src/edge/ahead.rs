@@ -2,7 +2,7 @@
 
 use super::EdgeLink;
 use config::EdgeConfig;
-use edge::contract::{AheadHint, Announced};
+use edge::contract::{AheadHint, AnnouncedObject};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
@@ -40,7 +40,7 @@ impl AheadSettings {
         &self,
         client: IpAddr,
         path: String,
-        announced: Vec<Announced>,
+        announced: Vec<AnnouncedObject>,
         segments: u8,
     ) -> AheadHint {
         AheadHint { client, path, announced, segments, waste_percent_max: self.waste_percent_max }
@@ -94,9 +94,15 @@ impl EdgeLink {
         self.ask(edge::contract::EdgeAsk::Ahead(Box::new(hint)));
     }
 
-    /// Whether a request for `path` would be answered without the helper.
-    pub(super) fn is_known(&self, path: &str) -> bool {
+    /// Whether a player's next request would be answered without the helper, as far as a part of a film was announced. Whatever else is known is
+    /// there, or is fetched for its own viewers.
+    pub(super) fn has_announced(&self, one: &AnnouncedObject) -> bool {
         let now = Instant::now();
-        self.table().look(path, now, now).is_some()
+        let known = self.table().look(&one.path, now, now);
+        match (known, one.bytes()) {
+            (None, _) => false,
+            (Some(Ok(cached)), Some(bytes)) if one.is_part() => cached.has(bytes),
+            _ => true,
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::response_space::Taken;
 use disk::PresentBlocks;
-use edge::contract::{Described, EdgeAsk, RESPONSES_FROM, Trouble};
+use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, RESPONSES_FROM, Trouble};
 use edge::http_cache;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -181,8 +181,8 @@ impl Cached {
         let times_invalid = live.times_invalid.load(Relaxed);
         let cache_control = described.cache_control.as_deref().unwrap_or_default();
         let age = Duration::from_millis(described.age_ms);
-        if let Some((first, end)) = described.present {
-            live.arrived.note(first..end);
+        if let Some((first, _)) = described.present {
+            live.arrived.note(first..first.saturating_add(1));
         }
         let while_revalidating = http_cache::while_revalidating(cache_control, age);
         let at = Instant::now();
@@ -192,6 +192,21 @@ impl Cached {
     /// Whether it was fetched before a viewer requested it, and has just been requested for the first time.
     pub(super) fn was_ahead(&self) -> bool {
         self.described.present.is_some()
+    }
+
+    /// Whether all of `range` was fetched ahead. The helper has to be asked for it all the same, apart from its first block, so that it knows what
+    /// viewers take.
+    pub(crate) fn was_fetched_ahead(&self, range: &Range<u64>) -> bool {
+        self.described.present.is_some_and(|(first, end)| {
+            first <= range.start / BLOCK_BYTES && range.end.div_ceil(BLOCK_BYTES) <= end
+        })
+    }
+
+    /// Whether all of these bytes have arrived, as far as the object is that long.
+    pub(super) fn has(&self, bytes: Range<u64>) -> bool {
+        let arrived = &self.live.arrived;
+        let bytes = bytes.start..bytes.end.min(arrived.size());
+        bytes.is_empty() || arrived.has(&bytes)
     }
 
     /// Whether it may be served without revalidation.

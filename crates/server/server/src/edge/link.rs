@@ -159,6 +159,8 @@ impl EdgeLink {
                 table.live().for_each(|live| live.forget_helper());
                 drop(table);
                 self.origin_health.forget_passed_over();
+                // The new helper says so if it pauses.
+                self.ahead.note([0; 3], false);
                 self.passing.forget();
                 let again = self.purging.again().into_iter().chain(self.inquiring.again());
                 again.for_each(|ask| self.ask(ask));

@@ -11,7 +11,7 @@ use super::purging::{PURGE_MAX, PurgeFailed, purge_of};
 use super::table::{Reply, Wanted};
 use delivery::Channel;
 use disk::{File, SparseFile, Waiters};
-use edge::contract::{Announced, ForwardedRequest, PassedResponse, Trouble};
+use edge::contract::{AnnouncedObject, ForwardedRequest, PassedResponse, Trouble};
 use edge::http_cache::RequestDirectives;
 use edge::purge::{Purge, Purged};
 use reactor::{Woken, timeout_at};
@@ -321,10 +321,9 @@ impl LocalEdge {
         &self,
         (settings, viewer): (&AheadSettings, Viewer<'_>),
         key: &[u8],
-        (mut announced, segments): (Vec<Announced>, u8),
+        (mut announced, segments): (Vec<AnnouncedObject>, u8),
     ) {
-        // A part of a film may be missing; whatever else is known is there, or is fetched for its own viewers.
-        announced.retain(|one| one.is_part() || !self.link.is_known(&one.path));
+        announced.retain(|one| !self.link.has_announced(one));
         if !announced.is_empty() || segments > 0 {
             let path = escaped_key(key);
             self.link.hint(settings.hint(viewer.client(), path, announced, segments));

@@ -1,13 +1,13 @@
 //! What a viewer of an edge requests next: as its player announces (CMCD, CTA-5004), and as its playlist says.
 //!
-//! A hint costs a request for a cached film nothing unless its player announces something that no viewer has requested lately. What is announced is
+//! A hint costs a request for a cached film nothing unless its player announces something that the server doesn't have. What is announced is
 //! fetched as this viewer could request it without a password or a cookie: same server, same rules, and only with a token that covers it.
 
-use super::edged::Asked;
+use super::edged::{Asked, FIRST_BYTE_MAX};
 use super::forwarding::has_credentials;
 use crate::edge::path_and_stored;
 use crate::experience::in_query;
-use edge::contract::Announced;
+use edge::contract::AnnouncedObject;
 use escape::percent;
 use fullbore_http::{Field, LibraryPath, Method};
 use qoe::{NextObject, next_objects};
@@ -21,19 +21,23 @@ pub(super) fn hint(asked: Asked<'_>, key: &[u8], status: u16, is_hit: bool) {
     if !ahead.is_on() || request.method != Method::Get || !matches!(status, 200 | 206 | 304) {
         return;
     }
-    let announced = if ahead.takes_announced { announced(asked) } else { Vec::new() };
-    let segments = if is_hit { 0 } else { ahead.segments };
-    if announced.is_empty() && segments == 0 {
+    let has_text = request.field(Field::Cmcd).is_some() || request.query().is_some();
+    let may_announce = ahead.takes_announced && has_text;
+    // A playlist may name what its viewer's token doesn't cover.
+    let is_followed = !is_hit && worker.libraries.gate.is_none();
+    let segments = if is_followed { ahead.segments } else { 0 };
+    let settings = worker.libraries.key_rules.at(path.as_bytes());
+    if !may_announce && segments == 0 || has_credentials(settings, request) {
         return;
     }
-    let settings = worker.libraries.key_rules.at(path.as_bytes());
-    if !has_credentials(settings, request) {
+    let announced = if may_announce { announced(asked) } else { Vec::new() };
+    if !announced.is_empty() || segments > 0 {
         edge.hint_ahead((ahead, viewer), key, (announced, segments));
     }
 }
 
 /// The objects that the player announces, if its viewer may request them.
-fn announced(asked: Asked<'_>) -> Vec<Announced> {
+fn announced(asked: Asked<'_>) -> Vec<AnnouncedObject> {
     let request = asked.request;
     let query = request.query().and_then(in_query);
     let texts = request.field(Field::Cmcd).into_iter().chain(query.as_deref());
@@ -43,7 +47,7 @@ fn announced(asked: Asked<'_>) -> Vec<Announced> {
 }
 
 /// An object as it is stored; none if this viewer may not request it.
-fn permitted(asked: Asked<'_>, next: &NextObject<'_>) -> Option<Announced> {
+fn permitted(asked: Asked<'_>, next: &NextObject<'_>) -> Option<AnnouncedObject> {
     let Asked { worker, request, viewer, .. } = asked;
     let requested = request.path_and_query()?;
     let url = match next.reference {
@@ -64,5 +68,6 @@ fn permitted(asked: Asked<'_>, next: &NextObject<'_>) -> Option<Announced> {
         may_have(&path).then_some(())?;
     }
     let (first, last) = next.range.unwrap_or((0, None));
-    Some(Announced { path: stored, first, end: last.map(|last| last.saturating_add(1)) })
+    let end = last.map(|last| last.saturating_add(1));
+    (first < FIRST_BYTE_MAX).then_some(AnnouncedObject { path: stored, first, end })
 }

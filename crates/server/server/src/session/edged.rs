@@ -18,6 +18,9 @@ use fullbore_http::{
 use std::cell::RefCell;
 use std::rc::Rc;
 
+/// No object has a byte from here on; it would only confuse the origin.
+pub(super) const FIRST_BYTE_MAX: u64 = 1 << 60;
+
 /// How often a request starts over because the origin's object changed before its first byte arrived.
 const TRIES: u32 = 3;
 
@@ -127,8 +130,9 @@ fn cache_status(response: &Response, file: &File, cached: &Cached, lookup: Looku
         return CacheStatus::Forwarded { origin, is_stored, is_collapsed };
     }
     let mut parts = response.body.iter();
+    let was_ahead = |range| lookup == Lookup::Ahead && cached.was_fetched_ahead(range);
     let has_all = parts.all(|part| match part {
-        Part::Range(range) => file.has_arrived(range),
+        Part::Range(range) => file.has_arrived(range) || was_ahead(range),
         _ => true,
     });
     match has_all {
@@ -224,8 +228,7 @@ fn first_byte(request: &Request) -> u64 {
     let first =
         value.strip_prefix(b"bytes=").unwrap_or_default().split(|byte| *byte == b'-').next();
     let first = first.and_then(|first| std::str::from_utf8(first).ok()?.parse().ok());
-    // Beyond any object; it would only confuse the origin.
-    first.filter(|first| *first < 1 << 60).unwrap_or(0)
+    first.filter(|first| *first < FIRST_BYTE_MAX).unwrap_or(0)
 }
 
 fn trouble_of(error: &ReadError) -> Trouble {

@@ -1,9 +1,9 @@
 //! What became of the bytes that were fetched ahead: viewers took them, or they were wasted.
 //!
-//! Bytes are wasted if what they belong to is removed before a viewer takes them, or if none does within [`USED_WITHIN`]. When too large a share of them
-//! was, nothing more is fetched ahead, except one object now and then, to find out whether that has changed.
+//! Bytes are wasted if what they belong to is removed before a viewer takes them, or if none does within [`USED_WITHIN`].
 
 use super::queue::AheadSource;
+use super::tallies::Tallies;
 use crate::inquiry::BroughtAhead;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
@@ -13,34 +13,14 @@ use std::time::{Duration, Instant};
 /// A player requests what it has announced when its buffer has room: within the time of a few segments.
 const USED_WITHIN: Duration = Duration::from_secs(120);
 
-/// The share of waste is that of the last minutes: of older bytes, half count after this time, a quarter after twice that.
-const HALF_LIFE: Duration = Duration::from_secs(300);
-
-/// A share means something once this many objects were taken or wasted. Fewer are one viewer who stopped.
-const OUTCOMES_MIN: f64 = 8.0;
-
-/// How often one object is fetched ahead all the same while too much is wasted.
-const TRIED_EVERY: Duration = Duration::from_secs(30);
-
-/// The most objects of one client, and the most bytes in all, of which it isn't known yet whether viewers take them. Twice the bytes that viewers have
-/// taken lately come on top of those.
-const OPEN_BY_CLIENT_MAX: usize = 32;
-const OPEN_BYTES_MIN: u64 = 64 << 20;
-
-/// What a request counts for that brought nothing to keep: it costs the origin about as much as a small object.
-const REQUEST_BYTES: u64 = 64 << 10;
-
 /// Everything that was fetched ahead.
 #[derive(Default)]
 pub(super) struct Brought {
     objects: HashMap<u64, Object>,
-    /// When it is decided what became of them, the first ones first.
-    due: VecDeque<(Instant, u64)>,
-    open_by_client: HashMap<IpAddr, usize>,
-    open_bytes: u64,
-    lately: Lately,
+    /// When parts of objects are wasted unless a viewer has taken them, the first ones first.
+    due: VecDeque<(Instant, u64, u64)>,
+    pub(super) tallies: Tallies,
     counts: AheadCounts,
-    tried_at: Option<Instant>,
 }
 
 /// Bytes since they were last asked for.
@@ -55,6 +35,7 @@ struct Object {
     client: IpAddr,
     source: AheadSource,
     at: Instant,
+    /// Those of which it isn't known yet what becomes of them.
     parts: BTreeMap<u64, Part>,
     is_open: bool,
     is_used: bool,
@@ -66,63 +47,11 @@ enum Part {
     Expected,
     /// It is being fetched, and a viewer waits for it.
     Awaited,
-    /// These bytes are there, and no viewer has taken them.
-    There(u64),
-}
-
-/// What was decided lately, older things for less.
-#[derive(Default)]
-struct Lately {
-    used_bytes: f64,
-    wasted_bytes: f64,
-    outcomes: f64,
-    at: Option<Instant>,
-}
-
-impl Lately {
-    fn to(&mut self, now: Instant) -> &mut Self {
-        let since = self.at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        let left = 0.5_f64.powf(since.as_secs_f64() / HALF_LIFE.as_secs_f64());
-        for one in [&mut self.used_bytes, &mut self.wasted_bytes, &mut self.outcomes] {
-            *one *= left;
-        }
-        self.at = Some(now);
-        self
-    }
+    /// These bytes have arrived then, and no viewer has taken them.
+    There(u64, Instant),
 }
 
 impl Brought {
-    /// Whether to fetch more ahead for `client`, if at most this share of the bytes, in percent, may be wasted.
-    pub(super) fn may_go_on(
-        &mut self,
-        client: IpAddr,
-        waste_percent_max: u8,
-        now: Instant,
-    ) -> bool {
-        let open = self.open_by_client.get(&client).copied().unwrap_or(0);
-        let lately = self.lately.to(now);
-        let bytes_max = OPEN_BYTES_MIN + 2 * lately.used_bytes as u64;
-        if open >= OPEN_BY_CLIENT_MAX || self.open_bytes >= bytes_max {
-            return false;
-        }
-        if !self.is_wasteful(waste_percent_max, now) {
-            return true;
-        }
-        let is_due = self.tried_at.is_none_or(|at| now >= at + TRIED_EVERY);
-        if is_due {
-            self.tried_at = Some(now);
-        }
-        is_due
-    }
-
-    /// Whether more than this share of the bytes was wasted lately.
-    pub(super) fn is_wasteful(&mut self, waste_percent_max: u8, now: Instant) -> bool {
-        let Lately { used_bytes, wasted_bytes, outcomes, .. } = *self.lately.to(now);
-        let max = f64::from(waste_percent_max) / 100.0 * (used_bytes + wasted_bytes);
-        // Halves are counted, so the last one of eight is a little less by now.
-        outcomes >= OUTCOMES_MIN - 0.5 && wasted_bytes > max
-    }
-
     /// These parts of an object are fetched ahead for `client` from now on.
     pub(super) fn expect(
         &mut self,
@@ -145,8 +74,7 @@ impl Brought {
         }
         if !std::mem::replace(&mut object.is_open, true) {
             (object.client, object.source, object.at) = (client, source, now);
-            *self.open_by_client.entry(client).or_default() += 1;
-            self.due.push_back((now + USED_WITHIN, number));
+            self.tallies.open(client);
         }
     }
 
@@ -156,13 +84,14 @@ impl Brought {
         let is_awaited = match object.parts.get(&part) {
             Some(Part::Expected) => false,
             Some(Part::Awaited) => true,
-            Some(Part::There(_)) | None => return false,
+            Some(Part::There(..)) | None => return false,
         };
-        object.parts.insert(part, Part::There(bytes));
-        self.open_bytes += bytes;
+        object.parts.insert(part, Part::There(bytes, now));
+        self.tallies.arrive(object.client, bytes);
         self.counts.fetched += bytes;
-        if is_awaited {
-            self.take(number, part..part + 1, now);
+        match is_awaited {
+            true => self.take(number, part..part + 1, now),
+            false => self.due.push_back((now + USED_WITHIN, number, part)),
         }
         !is_awaited
     }
@@ -170,48 +99,43 @@ impl Brought {
     /// These parts will not arrive.
     pub(super) fn fail(&mut self, number: u64, parts: &Range<u64>) {
         let Some(object) = self.objects.get_mut(&number) else { return };
-        object.parts.retain(|part, state| !parts.contains(part) || matches!(state, Part::There(_)));
+        let is_there = |state: &Part| matches!(state, Part::There(..));
+        object.parts.retain(|part, state| !parts.contains(part) || is_there(state));
         if object.parts.is_empty() {
             self.close(number);
             self.objects.remove(&number);
         }
     }
 
-    /// A viewer takes these parts.
-    pub(super) fn take(&mut self, number: u64, parts: Range<u64>, now: Instant) {
-        let Some(object) = self.objects.get_mut(&number) else { return };
-        let (mut used, mut taken) = (0, Vec::new());
-        for (part, state) in object.parts.range_mut(parts) {
-            match *state {
-                Part::There(bytes) => {
-                    used += bytes;
-                    taken.push(*part);
-                }
-                Part::Expected | Part::Awaited => *state = Part::Awaited,
-            }
+    /// Gives up on parts, unless a viewer waits for one of them, or it is a viewer's fetch. Returns whether that was so.
+    pub(super) fn give_up(&mut self, number: u64, parts: &Range<u64>, now: Instant) -> bool {
+        let Some(object) = self.objects.get(&number) else { return false };
+        let mut states = object.parts.range(parts.clone()).map(|(_, state)| *state).peekable();
+        if states.peek().is_none() || states.any(|state| state != Part::Expected) {
+            return false;
         }
-        object.parts.retain(|part, _| !taken.contains(part));
-        object.is_used |= !taken.is_empty();
-        let is_done = object.parts.is_empty();
-        self.open_bytes -= used;
-        self.counts.used += used;
-        let lately = self.lately.to(now);
-        lately.used_bytes += used as f64;
-        lately.outcomes += f64::from(u8::from(is_done && !taken.is_empty()));
-        if is_done {
-            self.close(number);
-        }
+        let client = object.client;
+        self.fail(number, parts);
+        self.note_lost(client, 0, now);
+        true
     }
 
-    /// Those that follow each other, with this part among them, and that a viewer may have at once.
-    pub(super) fn there(&self, number: u64, part: u64) -> Option<Range<u64>> {
-        let parts = &self.objects.get(&number)?.parts;
-        let is_there = |part: &u64| matches!(parts.get(part), Some(Part::There(_)));
-        if !is_there(&part) {
-            return None;
+    /// A viewer takes these parts, or waits for them.
+    pub(super) fn take(&mut self, number: u64, parts: Range<u64>, now: Instant) {
+        let Some(object) = self.objects.get_mut(&number) else { return };
+        for (_, state) in object.parts.range_mut(parts.clone()) {
+            if *state == Part::Expected {
+                *state = Part::Awaited;
+            }
         }
-        let first = (0..part).rev().take_while(is_there).last().unwrap_or(part);
-        Some(first..(part..).find(|part| !is_there(part))?)
+        self.decide(number, |part, _| parts.contains(&part), true, now);
+    }
+
+    /// The end of those from this part on that a viewer may have at once, if there are any.
+    pub(super) fn there_until(&self, number: u64, part: u64) -> Option<u64> {
+        let parts = &self.objects.get(&number)?.parts;
+        let is_there = |part: &u64| matches!(parts.get(part), Some(Part::There(..)));
+        (part..).find(|part| !is_there(part)).filter(|end| *end > part)
     }
 
     /// Whether parts of it are being fetched.
@@ -220,30 +144,29 @@ impl Brought {
         self.objects.get(&number).is_some_and(|one| one.parts.values().any(is_on_its_way))
     }
 
-    /// An object is removed.
+    /// An object is removed. Parts on their way are reported like any other part, and count no more.
     pub(super) fn remove(&mut self, number: u64, now: Instant) {
-        self.waste(number, now);
+        let Some(object) = self.objects.get_mut(&number) else { return };
+        object.parts.retain(|_, state| matches!(state, Part::There(..)));
+        self.decide(number, |_, _| true, false, now);
+        self.close(number);
         self.objects.remove(&number);
     }
 
-    /// Bytes were fetched ahead of something that can't be kept.
-    pub(super) fn note_lost(&mut self, bytes: u64, now: Instant) {
+    /// Bytes were fetched ahead for `client` of something that can't be kept.
+    pub(super) fn note_lost(&mut self, client: IpAddr, bytes: u64, now: Instant) {
         self.counts.fetched += bytes;
         self.counts.wasted += bytes;
-        let lately = self.lately.to(now);
-        lately.wasted_bytes += bytes.max(REQUEST_BYTES) as f64;
-        lately.outcomes += 1.0;
+        self.tallies.note_lost(client, bytes, now);
     }
 
-    /// Decides about those whose time is over.
+    /// Parts whose time is over are wasted.
     pub(super) fn expire(&mut self, now: Instant) {
-        while self.due.front().is_some_and(|(due, _)| *due <= now) {
-            let Some((_, number)) = self.due.pop_front() else { return };
-            // It may have been decided before, and expected again.
-            let is_late = |object: &Object| object.is_open && now >= object.at + USED_WITHIN;
-            if self.objects.get(&number).is_some_and(is_late) {
-                self.waste(number, now);
-            }
+        while self.due.front().is_some_and(|(due, ..)| *due <= now) {
+            let Some((_, number, due)) = self.due.pop_front() else { return };
+            // It may have been decided before, and fetched again.
+            let is_late = |part, at| part == due && now >= at + USED_WITHIN;
+            self.decide(number, is_late, false, now);
         }
     }
 
@@ -262,33 +185,41 @@ impl Brought {
         })
     }
 
-    /// What no viewer has taken of an object is wasted.
-    fn waste(&mut self, number: u64, now: Instant) {
+    /// It is known what became of the parts that are there and are meant: a viewer took them, or they are wasted.
+    fn decide(
+        &mut self,
+        number: u64,
+        is_meant: impl Fn(u64, Instant) -> bool,
+        is_used: bool,
+        now: Instant,
+    ) {
         let Some(object) = self.objects.get_mut(&number) else { return };
-        let bytes = |part: &Part| if let Part::There(bytes) = part { *bytes } else { 0 };
-        let wasted: u64 = object.parts.values().map(bytes).sum();
-        // Those on their way are reported like any other part, and count no more.
-        object.parts.clear();
-        self.open_bytes -= wasted;
-        self.counts.wasted += wasted;
-        if wasted > 0 {
-            let lately = self.lately.to(now);
-            lately.wasted_bytes += wasted as f64;
-            lately.outcomes += 1.0;
+        let (mut bytes, before) = (0, object.parts.len());
+        object.parts.retain(|part, state| match state {
+            Part::There(length, at) if is_meant(*part, *at) => {
+                bytes += *length;
+                false
+            }
+            _ => true,
+        });
+        if object.parts.len() == before {
+            return;
         }
-        self.close(number);
+        object.is_used |= is_used;
+        let (client, is_over) = (object.client, object.parts.is_empty());
+        let (used, wasted) = if is_used { (bytes, 0) } else { (0, bytes) };
+        self.counts.used += used;
+        self.counts.wasted += wasted;
+        self.tallies.decide(client, (used, wasted), is_over, now);
+        if is_over {
+            self.close(number);
+        }
     }
 
     fn close(&mut self, number: u64) {
-        let Some(object) = self.objects.get_mut(&number).filter(|object| object.is_open) else {
-            return;
-        };
-        object.is_open = false;
-        if let Some(open) = self.open_by_client.get_mut(&object.client) {
-            *open -= 1;
-            if *open == 0 {
-                self.open_by_client.remove(&object.client);
-            }
+        if let Some(object) = self.objects.get_mut(&number).filter(|object| object.is_open) {
+            object.is_open = false;
+            self.tallies.close(object.client);
         }
     }
 }
@@ -299,13 +230,11 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn client(last: u8) -> IpAddr {
-        IpAddr::from([192, 0, 2, last])
-    }
+    const BY: (IpAddr, AheadSource) =
+        (IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), AheadSource::Cmcd);
 
     fn bring(brought: &mut Brought, number: u64, parts: Range<u64>, now: Instant) {
-        let by = (client((number % 200) as u8), AheadSource::Cmcd);
-        brought.expect(number, parts.clone(), by, now);
+        brought.expect(number, parts.clone(), BY, now);
         parts.for_each(|part| assert!(brought.arrive(number, part, MIB, now)));
     }
 
@@ -313,9 +242,9 @@ mod tests {
     fn bytes_are_used_once_viewers_take_them_and_wasted_once_they_are_gone_or_late() {
         let (mut brought, now) = (Brought::default(), Instant::now());
         bring(&mut brought, 1, 4..7, now);
-        assert_eq!((brought.there(1, 5), brought.there(1, 7)), (Some(4..7), None));
+        assert_eq!((brought.there_until(1, 5), brought.there_until(1, 7)), (Some(7), None));
         brought.take(1, 5..6, now);
-        assert_eq!((brought.there(1, 4), brought.there(1, 6)), (Some(4..5), Some(6..7)));
+        assert_eq!((brought.there_until(1, 4), brought.there_until(1, 6)), (Some(5), Some(7)));
         brought.remove(1, now);
         let counts = AheadCounts { fetched: 3 * MIB, used: MIB, wasted: 2 * MIB };
         assert_eq!(brought.take_counts(), counts);
@@ -325,16 +254,35 @@ mod tests {
         brought.expire(now + USED_WITHIN);
         brought.remove(2, now + USED_WITHIN);
         assert_eq!(brought.take_counts(), AheadCounts { wasted: MIB, ..AheadCounts::default() });
-        brought.note_lost(5, now);
+        brought.note_lost(BY.0, 5, now);
         assert_eq!(brought.take_counts(), AheadCounts { fetched: 5, used: 0, wasted: 5 });
-        assert!(brought.objects.is_empty() && brought.open_bytes == 0);
-        assert!(brought.open_by_client.is_empty());
+        assert!(brought.objects.is_empty() && brought.due.is_empty());
+    }
+
+    /// The parts of a film are announced one after the other, for longer than one of them has time.
+    #[test]
+    fn each_part_has_its_own_time() {
+        let (mut brought, start) = (Brought::default(), Instant::now());
+        bring(&mut brought, 1, 0..1, start);
+        let later = start + USED_WITHIN / 2;
+        bring(&mut brought, 1, 1..2, later);
+        brought.expire(start + USED_WITHIN);
+        assert_eq!(brought.take_counts().wasted, MIB);
+        assert_eq!((brought.there_until(1, 0), brought.there_until(1, 1)), (None, Some(2)));
+        bring(&mut brought, 1, 0..1, start + USED_WITHIN);
+        brought.expire(later + USED_WITHIN);
+        assert_eq!(brought.take_counts().wasted, MIB);
+        assert_eq!(brought.there_until(1, 0), Some(1));
+        brought.take(1, 0..9, later + USED_WITHIN);
+        brought.expire(start + 3 * USED_WITHIN);
+        assert_eq!(brought.take_counts(), AheadCounts { used: MIB, ..AheadCounts::default() });
+        assert!(brought.due.is_empty());
     }
 
     #[test]
     fn a_part_that_a_viewer_waits_for_is_reported_and_used_as_it_arrives() {
         let (mut brought, now) = (Brought::default(), Instant::now());
-        brought.expect(1, 0..3, (client(1), AheadSource::Playlist), now);
+        brought.expect(1, 0..3, (BY.0, AheadSource::Playlist), now);
         brought.take(1, 0..2, now);
         assert!(brought.is_arriving(1) && !brought.is_arriving(2));
         assert!(!brought.arrive(1, 0, MIB, now), "it is awaited");
@@ -349,55 +297,20 @@ mod tests {
             ("playlist", 3, true)
         );
         assert!(!brought.arrive(9, 0, MIB, now), "it was not fetched ahead");
-        brought.expect(2, 0..1, (client(1), AheadSource::Cmcd), now);
+        brought.expect(2, 0..1, BY, now);
         brought.fail(2, &(0..9));
         assert!(brought.find(2, now).is_none());
     }
 
     #[test]
-    fn too_much_waste_ends_it_but_for_one_try_now_and_then() {
-        let (mut brought, start) = (Brought::default(), Instant::now());
-        let at = |seconds| start + Duration::from_secs(seconds);
-        for number in 0..7 {
-            bring(&mut brought, number, 0..1, start);
-            brought.remove(number, start);
-        }
-        assert!(brought.may_go_on(client(1), 20, start), "a few say nothing");
-        bring(&mut brought, 7, 0..1, start);
-        brought.remove(7, start);
-        let tries = (0..65).filter(|second| brought.may_go_on(client(1), 20, at(*second)));
-        assert_eq!(tries.collect::<Vec<_>>(), [0, 30, 60]);
-        assert!(brought.may_go_on(client(1), 100, at(65)), "as much as this may be wasted");
-        // It has become worthwhile: the share falls, and old waste counts for less.
-        for number in 10..30 {
-            bring(&mut brought, number, 0..2, at(66));
-            brought.take(number, 0..2, at(66));
-        }
-        assert!(!brought.is_wasteful(20, at(66)) && brought.is_wasteful(10, at(66)));
-        assert!(
-            brought.may_go_on(client(1), 20, at(66)) && brought.may_go_on(client(1), 20, at(66))
-        );
-    }
-
-    #[test]
-    fn what_no_viewer_has_taken_yet_is_bounded_by_client_and_in_all() {
+    fn only_what_no_viewer_waits_for_is_given_up() {
         let (mut brought, now) = (Brought::default(), Instant::now());
-        let mine = (client(1), AheadSource::Cmcd);
-        let began = (0..1000).take_while(|number| {
-            let may = brought.may_go_on(client(1), 20, now);
-            if may {
-                brought.expect(*number, 0..1, mine, now);
-                brought.arrive(*number, 0, MIB / 2, now);
-            }
-            may
-        });
-        assert_eq!(began.count(), OPEN_BY_CLIENT_MAX);
-        assert!(brought.may_go_on(client(2), 20, now));
-        bring(&mut brought, 2000, 0..OPEN_BYTES_MIN / MIB, now);
-        assert!(!brought.may_go_on(client(2), 20, now), "until it is known what becomes of it");
-        brought.take(2000, 0..OPEN_BYTES_MIN / MIB, now);
-        assert!(brought.may_go_on(client(2), 20, now));
-        brought.take(0, 0..1, now);
-        assert!(brought.may_go_on(client(1), 20, now));
+        assert!(!brought.give_up(1, &(0..9), now), "it is a viewer's");
+        brought.expect(1, 0..3, BY, now);
+        assert!(!brought.give_up(1, &(3..9), now), "this part of it, too");
+        assert!(brought.give_up(1, &(0..9), now) && !brought.is_arriving(1));
+        brought.expect(1, 0..3, BY, now);
+        brought.take(1, 2..3, now);
+        assert!(!brought.give_up(1, &(0..9), now) && brought.is_arriving(1));
     }
 }

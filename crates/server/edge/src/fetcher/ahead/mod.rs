@@ -1,37 +1,46 @@
 //! Fetching ahead: what a viewer is about to request is fetched while no viewer waits for the origin.
 //!
-//! The server passes on what players announce (CMCD), and which path a viewer has requested, so that what follows in its playlist can be found. What is
-//! expected waits in a short [`queue`]. It is fetched like any viewer's request without passwords and cookies, and kept like any other response.
+//! The server passes on what players announce (CMCD), and which path a viewer has requested, so that what follows in its playlist can be found.
+//! What is expected waits in a short [`queue`]. It is fetched like any viewer's request without passwords and cookies, and kept like any other
+//! response.
 //!
 //! Invariants:
 //! - No viewer waits for this: a fetch begins only while the origin's slots are half empty and no request waits, and it brings a slot of its own.
-//! - The origin is asked once: a viewer who requests what is being fetched ahead gets it from there.
+//! - Only what is bounded is fetched: [`AHEAD_BYTES_MAX`] of a film, and other responses of at most a block, by their `Content-Length`. What turns
+//!   out to be longer is given up at once.
+//! - The origin is asked once for what is fetched ahead: a viewer who requests it meanwhile gets it from there.
 //! - The server learns of what was fetched ahead when a viewer requests it. So each first use is seen, and [`brought`] knows what was wasted.
+//!
+//! Locks are taken in this order: responses, [`Brought`], known objects, and the blocks of an object. [`Brought`] is locked while blocks are marked
+//! as being fetched, so a viewer who finds them marked is known to wait for them.
 
 mod brought;
 mod playlists;
 mod queue;
+mod tallies;
 
 use super::passing::AT_ONCE_MAX as PASSING_MAX;
 use super::receiving::Ready;
 use super::{Helper, answering};
 use crate::contract::{
-    AheadHint, BLOCK_BYTES, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, Trouble,
+    AHEAD_BYTES_MAX, AheadHint, BLOCK_BYTES, EdgeTold, ForwardedRequest, Trouble,
 };
 use crate::http_cache::{ResponseKind, is_blocking_reload};
 use crate::inquiry::BroughtAhead;
-use crate::store::Stored;
-use brought::Brought;
+use crate::store::{Runs, Stored};
+use brought::{AheadCounts, Brought};
 use playlists::{PLAYLIST_BYTES_MAX, Playlists};
 use queue::{AheadQueue, AheadSource, WantedAhead};
+use reqwest::Response;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::net::IpAddr;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 use tokio::time::{interval, sleep};
 
 /// The number in place of a viewer's: theirs begin at 1.
@@ -40,8 +49,9 @@ pub(super) const NO_VIEWER: u64 = 0;
 /// The most objects at the same time. Each has a slot of its own, in addition to those for viewers.
 const AT_ONCE_MAX: usize = 4;
 
-/// The most bytes of one object: as far as the server reads ahead for a viewer.
-const OBJECT_AHEAD_BYTES_MAX: u64 = 8 << 20;
+/// The most requests, in all and of one client, that wait until it has been looked up what follows them in a playlist. Further ones are dropped.
+const FOLLOWED_MAX: usize = 64;
+const FOLLOWED_BY_CLIENT_MAX: usize = 8;
 
 /// How often to look whether viewers still wait.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -49,38 +59,36 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How often figures are reported, and time is looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// How long after a failure of the origin's nothing is fetched ahead: it needs no more requests than viewers make.
-const AFTER_FAILURE: Duration = Duration::from_secs(10);
-
 /// Who an object is fetched ahead for, and why.
 pub(super) type AheadFor = (IpAddr, AheadSource);
 
 /// What is fetched ahead.
 pub(super) struct Ahead {
     queue: Mutex<AheadQueue>,
+    news: Notify,
+    followed: Mutex<VecDeque<Followed>>,
+    has_followed: Notify,
     playlists: Mutex<Playlists>,
     brought: Mutex<Brought>,
-    waste_percent_max: AtomicU8,
-    failed_at: Mutex<Option<Instant>>,
     at_once: Arc<Semaphore>,
-    news: Notify,
+}
+
+/// A request whose next segments are wanted.
+struct Followed {
+    client: IpAddr,
+    path: String,
+    segments: u8,
 }
 
 impl Default for Ahead {
     fn default() -> Self {
-        let (queue, playlists, brought, failed_at, news) = Default::default();
-        let waste_percent_max = AtomicU8::new(0);
+        let (queue, news, followed, has_followed, playlists, brought) = Default::default();
         let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
-        Self { queue, playlists, brought, waste_percent_max, failed_at, at_once, news }
+        Self { queue, news, followed, has_followed, playlists, brought, at_once }
     }
 }
 
 impl Ahead {
-    /// Blocks of an object, or all of another response as block 0, are fetched ahead from now on.
-    pub(super) fn expect(&self, number: u64, blocks: Range<u64>, ahead_for: AheadFor) {
-        self.brought().expect(number, blocks, ahead_for, Instant::now());
-    }
-
     /// A block has arrived. Returns whether no viewer waits for it, because it was fetched ahead.
     pub(super) fn arrive(&self, number: u64, block: u64, bytes: u64) -> bool {
         self.brought().arrive(number, block, bytes, Instant::now())
@@ -91,17 +99,37 @@ impl Ahead {
         self.brought().fail(number, blocks);
     }
 
-    /// A viewer takes these blocks, or waits for them.
-    pub(super) fn take(&self, number: u64, blocks: Range<u64>) {
-        self.brought().take(number, blocks, Instant::now());
+    /// A viewer takes all of a response that is no object.
+    pub(super) fn take_response(&self, number: u64) {
+        self.brought().take(number, 0..1, Instant::now());
     }
 
-    /// A viewer begins with this block: takes it with those around it that were fetched ahead.
-    pub(super) fn take_around(&self, number: u64, block: u64) -> Option<Range<u64>> {
+    /// A viewer takes blocks of an object, or waits for them, or has them fetched.
+    pub(super) fn take(&self, object: &Stored, blocks: Range<u64>) -> Runs {
         let mut brought = self.brought();
-        let blocks = brought.there(number, block)?;
-        brought.take(number, blocks.clone(), Instant::now());
-        Some(blocks)
+        brought.take(object.number, blocks.clone(), Instant::now());
+        object.take(blocks)
+    }
+
+    /// A viewer takes this block first. Returns the blocks from there on that were fetched ahead. It takes the others as it reads them.
+    pub(super) fn take_first(&self, number: u64, block: u64) -> Option<(u64, u64)> {
+        let mut brought = self.brought();
+        let end = brought.there_until(number, block)?;
+        brought.take(number, block..block + 1, Instant::now());
+        Some((block, end))
+    }
+
+    /// Whether what the origin sends instead of these blocks was given up: it is more than may be fetched ahead, and no viewer waits for it.
+    pub(super) fn gives_up(&self, object: &Stored, blocks: &Range<u64>, sent: &Range<u64>) -> bool {
+        if sent.end - sent.start <= AHEAD_BYTES_MAX {
+            return false;
+        }
+        let mut brought = self.brought();
+        let is_given_up = brought.give_up(object.number, blocks, Instant::now());
+        if is_given_up {
+            object.give_back(blocks.clone());
+        }
+        is_given_up
     }
 
     /// An object or a response is removed.
@@ -115,16 +143,12 @@ impl Ahead {
     }
 
     /// There was no answer to keep.
-    pub(super) fn note_refused(&self, why: Trouble) {
-        let now = Instant::now();
+    pub(super) fn note_refused(&self, (client, _): AheadFor, why: Trouble) {
+        let (now, mut brought) = (Instant::now(), self.brought());
         match why.is_failure() {
-            true => *self.failed_at() = Some(now),
-            false => self.brought().note_lost(0, now),
+            true => brought.tallies.note_failed(client, now),
+            false => brought.note_lost(client, 0, now),
         }
-    }
-
-    fn has_failed(&self, now: Instant) -> bool {
-        self.failed_at().is_some_and(|at| now < at + AFTER_FAILURE)
     }
 
     fn add(&self, client: IpAddr, wanted: WantedAhead) {
@@ -132,13 +156,21 @@ impl Ahead {
         self.news.notify_one();
     }
 
-    fn may_go_on(&self, client: IpAddr, now: Instant) -> bool {
-        let waste_percent_max = self.waste_percent_max.load(Relaxed);
-        !self.has_failed(now) && self.brought().may_go_on(client, waste_percent_max, now)
+    fn follow(&self, next: Followed) {
+        let mut followed = self.followed();
+        let of_client = followed.iter().filter(|one| one.client == next.client).count();
+        if followed.len() < FOLLOWED_MAX && of_client < FOLLOWED_BY_CLIENT_MAX {
+            followed.push_back(next);
+            self.has_followed.notify_one();
+        }
     }
 
     fn queue(&self) -> MutexGuard<'_, AheadQueue> {
         self.queue.lock().expect("no holder of this lock can panic")
+    }
+
+    fn followed(&self) -> MutexGuard<'_, VecDeque<Followed>> {
+        self.followed.lock().expect("no holder of this lock can panic")
     }
 
     fn playlists(&self) -> MutexGuard<'_, Playlists> {
@@ -148,60 +180,80 @@ impl Ahead {
     fn brought(&self) -> MutexGuard<'_, Brought> {
         self.brought.lock().expect("no holder of this lock can panic")
     }
+}
 
-    fn failed_at(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.failed_at.lock().expect("no holder of this lock can panic")
-    }
+/// Whether a response that is no film may be fetched ahead: it is all of a short one. Its length has to be known before any of it is received. An
+/// error may be over when a viewer asks.
+pub(super) fn is_short(answer: &Response) -> bool {
+    matches!(answer.status().as_u16(), 200 | 206)
+        && answer.content_length().is_some_and(|length| length <= BLOCK_BYTES)
 }
 
 impl Helper {
     /// A viewer has requested something, and may request other things next.
     pub(super) fn note_hint(&self, hint: AheadHint) {
         let AheadHint { client, path, announced, segments, waste_percent_max } = hint;
-        self.ahead.waste_percent_max.store(waste_percent_max, Relaxed);
+        self.ahead.brought().tallies.waste_percent_max = waste_percent_max;
         for one in announced {
-            let end = one.end.unwrap_or(OBJECT_BYTES_MAX);
-            let end = end.min(one.first.saturating_add(OBJECT_AHEAD_BYTES_MAX));
+            let Some(bytes) = one.bytes() else { continue };
             let source = AheadSource::Cmcd;
-            self.ahead.add(client, WantedAhead { path: one.path, bytes: one.first..end, source });
+            self.ahead.add(client, WantedAhead { path: one.path, bytes, source });
         }
-        if segments == 0 {
-            return;
+        if segments > 0 {
+            self.ahead.follow(Followed { client, path, segments });
         }
-        if ResponseKind::of(&path, None) == ResponseKind::Index {
-            self.read_playlist(&path);
-        }
-        let following = self.ahead.playlists().after(&path, segments.into());
-        for path in following {
-            let (bytes, source) = (0..OBJECT_AHEAD_BYTES_MAX, AheadSource::Playlist);
-            self.ahead.add(client, WantedAhead { path, bytes, source });
+    }
+
+    /// Finds what follows requests in playlists, and reads those.
+    pub(super) async fn follow_playlists(self: Arc<Self>) {
+        loop {
+            let next = self.ahead.followed().pop_front();
+            let Some(Followed { client, path, segments }) = next else {
+                self.ahead.has_followed.notified().await;
+                continue;
+            };
+            if ResponseKind::of(&path, None) == ResponseKind::Index {
+                let helper = Arc::clone(&self);
+                // If it fails, that playlist has no segments.
+                let _ = spawn_blocking(move || helper.read_playlist(&path)).await;
+                continue;
+            }
+            let following = self.ahead.playlists().after(&path, segments.into());
+            for path in following {
+                let (bytes, source) = (0..AHEAD_BYTES_MAX, AheadSource::Playlist);
+                self.ahead.add(client, WantedAhead { path, bytes, source });
+            }
         }
     }
 
     /// Reads a playlist that is kept, unless that has been done.
     fn read_playlist(&self, path: &str) {
-        let Some((number, file)) = self.kept_playlist(path) else { return };
+        let Some((number, file)) = self.unread_playlist(path) else { return };
         let mut text = String::new();
-        // What is no text has no segments. It is noted all the same, so that it is read once.
-        let _ = file.take(PLAYLIST_BYTES_MAX).read_to_string(&mut text);
-        self.ahead.playlists().add(path, number, &text);
+        // What is too long or no text has no segments. It is noted all the same, so that it is read once.
+        if let Some(file) = file {
+            let _ = file.take(PLAYLIST_BYTES_MAX).read_to_string(&mut text);
+        }
+        let segments = playlists::segments(path, &text);
+        self.ahead.playlists().add(path, number, segments);
     }
 
-    /// The file of a whole playlist that has not been read yet.
-    fn kept_playlist(&self, path: &str) -> Option<(u64, File)> {
+    /// The number and the file of a whole playlist that has not been read yet; no file if it is too long.
+    fn unread_playlist(&self, path: &str) -> Option<(u64, Option<File>)> {
         let is_new = |number: u64| !self.ahead.playlists().has(path, number);
         let film = self.known().by_path.get(path).cloned();
-        if let Some(film) = film {
-            let is_whole = film.size <= PLAYLIST_BYTES_MAX && film.stored_bytes() >= film.size;
-            return (is_whole && is_new(film.number))
-                .then(|| film.open().ok())?
-                .map(|file| (film.number, file));
+        if let Some(film) = film.filter(|film| is_new(film.number)) {
+            if film.size > PLAYLIST_BYTES_MAX {
+                return Some((film.number, None));
+            }
+            let is_whole = film.stored_bytes() >= film.size;
+            return is_whole.then(|| (film.number, film.open().ok()));
         }
         // Variants may be different for each viewer.
-        let stored = self.responses().at(path).into_iter().find(|one| one.selecting.is_empty())?;
-        let is_wanted =
-            stored.status == 200 && stored.size <= PLAYLIST_BYTES_MAX && is_new(stored.number);
-        is_wanted.then(|| self.open_body(&stored).ok())?.map(|file| (stored.number, file))
+        let stored = self.responses().at(path).into_iter().find(|one| one.selecting.is_empty());
+        let stored = stored.filter(|one| one.status == 200 && is_new(one.number))?;
+        let is_short = stored.size <= PLAYLIST_BYTES_MAX;
+        Some((stored.number, is_short.then(|| self.open_body(&stored).ok()).flatten()))
     }
 
     /// Fetches what is expected, while no viewer waits.
@@ -220,7 +272,7 @@ impl Helper {
             }
             let now = Instant::now();
             let Some((client, wanted)) = self.ahead.queue().next(now) else { continue };
-            if self.is_missing(&wanted) && self.ahead.may_go_on(client, now) {
+            if self.is_missing(&wanted) && self.ahead.brought().tallies.may_go_on(client, now) {
                 tokio::spawn(Arc::clone(&self).fetch_ahead(client, wanted, place));
             }
         }
@@ -234,10 +286,10 @@ impl Helper {
             let (now, mut brought) = (Instant::now(), self.ahead.brought());
             brought.expire(now);
             let counts = brought.take_counts();
-            let is_paused = brought.is_wasteful(self.ahead.waste_percent_max.load(Relaxed), now);
+            let is_paused = brought.tallies.is_paused(now);
             drop(brought);
-            if counts != brought::AheadCounts::default() || is_paused != was_paused {
-                let brought::AheadCounts { fetched, used, wasted } = counts;
+            if counts != AheadCounts::default() || is_paused != was_paused {
+                let AheadCounts { fetched, used, wasted } = counts;
                 self.tell(EdgeTold::Ahead { fetched, used, wasted, is_paused });
             }
             was_paused = is_paused;
@@ -257,7 +309,8 @@ impl Helper {
             None if known.opening.contains_key(path) => false,
             None => {
                 drop(known);
-                !self.responses().has(path) && !self.growing_responses.has(path)
+                let is_arriving = self.growing_responses.has(path) || self.alone.has(path);
+                !is_arriving && !self.responses().has(path)
             }
         }
     }
@@ -271,6 +324,8 @@ impl Helper {
         let WantedAhead { path, bytes, source } = wanted;
         let (slot, ahead_for) = (self.slots.add_one(), (client, source));
         if !self.known().by_path.has(&path) {
+            // Viewers who come meanwhile wait for it, even those who want no film.
+            let Ok(_fetch) = self.under_way.begin(&path) else { return };
             if !self.known().begin_ahead(&path, ahead_for) {
                 return;
             }
@@ -296,43 +351,54 @@ impl Helper {
         while self.ahead.brought().is_arriving(film.number) {
             sleep(LOOK_AGAIN).await;
         }
-        for run in film.take_missing(blocks) {
-            self.ahead.expect(film.number, run.clone(), ahead_for);
+        for run in self.expect_ahead(&film, ahead_for, || film.take_missing(blocks)) {
             Arc::clone(&self).fetch(Arc::clone(&film), run, (0, None)).await;
         }
     }
 
-    /// Keeps a response that is no object and was fetched ahead.
-    pub(super) fn keep_ahead(self: &Arc<Self>, path: &str, ready: Ready) {
-        let (number, status, size) = ready.outline();
-        let ahead_for = self.known().opening.get(path).and_then(|opening| opening.ahead_for);
-        let is_stored = ready.is_stored() && status == 200;
-        let Some(ahead_for) = ahead_for.filter(|_| is_stored) else {
-            // An error may be over when a viewer asks.
-            self.forget_response(number);
-            let bytes = if ready.is_arriving() { 0 } else { size };
-            self.ahead.brought().note_lost(bytes, Instant::now());
-            return self.give_up(ready);
-        };
-        self.ahead.expect(number, 0..1, ahead_for);
-        let Some(rest) = ready.into_rest() else {
-            self.ahead.arrive(number, 0, size);
-            return;
-        };
-        // It goes on as if its viewer had left.
-        let Some(alone) = self.alone.take(path) else {
-            self.ahead.fail(number, &(0..1));
-            return self.forget_response(number);
-        };
-        let (helper, slot) = (Arc::clone(self), self.slots.add_one());
-        tokio::spawn(async move {
-            helper.receive_rest(rest).await;
-            let kept = helper.responses().current(number);
-            match kept {
-                Some(kept) => drop(helper.ahead.arrive(number, 0, kept.size)),
-                None => helper.ahead.fail(number, &(0..1)),
+    /// Blocks of an object are fetched ahead from now on: those that `mark` marks as being fetched, and returns. None if it has been removed.
+    pub(super) fn expect_ahead(
+        &self,
+        film: &Stored,
+        ahead_for: AheadFor,
+        mark: impl FnOnce() -> Vec<Range<u64>>,
+    ) -> Vec<Range<u64>> {
+        let mut brought = self.ahead.brought();
+        if !self.known().by_number.contains_key(&film.number) {
+            return Vec::new();
+        }
+        let runs = mark();
+        for run in &runs {
+            brought.expect(film.number, run.clone(), ahead_for, Instant::now());
+        }
+        runs
+    }
+
+    /// Keeps a response that is no object and was fetched ahead, all of it.
+    pub(super) fn keep_ahead(&self, path: &str, ready: &Ready) {
+        let Some(ahead_for) = self.ahead_for(path) else { return };
+        let (number, size) = (ready.number(), ready.size());
+        // It may have been removed meanwhile.
+        let responses = self.responses();
+        let (now, mut brought) = (Instant::now(), self.ahead.brought());
+        match responses.current(number) {
+            Some(_) => {
+                brought.expect(number, 0..1, ahead_for, now);
+                brought.arrive(number, 0, size, now);
             }
-            drop((slot, alone));
-        });
+            None => brought.note_lost(ahead_for.0, size, now),
+        }
+    }
+
+    /// What the origin gives at `path` is nothing to fetch ahead.
+    pub(super) fn lose_ahead(&self, path: &str) {
+        if let Some((client, _)) = self.ahead_for(path) {
+            self.ahead.brought().note_lost(client, 0, Instant::now());
+        }
+    }
+
+    /// Who the origin is being asked about `path` for, if that is no viewer.
+    fn ahead_for(&self, path: &str) -> Option<AheadFor> {
+        self.known().opening.get(path)?.ahead_for
     }
 }

@@ -12,6 +12,10 @@ pub(super) const PLAYLIST_BYTES_MAX: u64 = 1 << 20;
 const PLAYLISTS_MAX: usize = 256;
 const BYTES_MAX: usize = 8 << 20;
 
+/// The most segments of one playlist, and the most bytes of their paths: what follows is not fetched ahead. That is a recording of a day.
+const SEGMENTS_MAX: usize = 20_000;
+const PLAYLIST_PATHS_BYTES_MAX: usize = BYTES_MAX / 2;
+
 /// The latest playlists.
 #[derive(Default)]
 pub(super) struct Playlists {
@@ -34,14 +38,13 @@ impl Playlists {
         self.kept.iter().any(|kept| kept.file == file && kept.path == path)
     }
 
-    /// Reads a playlist. It takes the place of an earlier version.
-    pub(super) fn add(&mut self, path: &str, file: u64, text: &str) {
+    /// Adds the segments of a playlist that was read from this file. It takes the place of an earlier version.
+    pub(super) fn add(&mut self, path: &str, file: u64, segments: Vec<Arc<str>>) {
         if let Some(at) = self.kept.iter().position(|kept| kept.path == path) {
             if let Some(former) = self.kept.remove(at) {
                 self.forget(&former);
             }
         }
-        let segments = segments(path, text);
         for pair in segments.windows(2) {
             self.next.insert(Arc::clone(&pair[0]), Arc::clone(&pair[1]));
         }
@@ -75,34 +78,59 @@ fn bytes_of(segments: &[Arc<str>]) -> usize {
     segments.iter().map(|segment| segment.len() + 64).sum()
 }
 
-/// The paths of a media playlist's segments, in its order. None of a multivariant playlist, which names playlists.
-fn segments(path: &str, text: &str) -> Vec<Arc<str>> {
+/// The paths of a media playlist's segments, in its order. None of a multivariant playlist, which names playlists; nor of one whose segments are
+/// ranges of files, or have variables in their URIs.
+pub(super) fn segments(path: &str, text: &str) -> Vec<Arc<str>> {
     let is_media = text.starts_with("#EXTM3U") && text.contains("#EXTINF:");
-    if !is_media || text.contains("#EXT-X-STREAM-INF") {
+    let others = ["#EXT-X-STREAM-INF", "#EXT-X-BYTERANGE", "#EXT-X-DEFINE"];
+    if !is_media || others.iter().any(|tag| text.contains(tag)) {
         return Vec::new();
     }
-    let uris =
-        text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let mut paths: Vec<Arc<str>> = uris.filter_map(|uri| segment(path, uri)).collect();
-    // Byte ranges of one file.
+    let (mut paths, mut bytes, mut is_gap) = (Vec::<Arc<str>>::new(), 0, false);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line.starts_with('#') {
+            is_gap |= line == "#EXT-X-GAP";
+            continue;
+        }
+        let has_gap = std::mem::take(&mut is_gap);
+        let Some(path) = segment(path, line).filter(|_| !has_gap) else { continue };
+        bytes += path.len();
+        if paths.len() == SEGMENTS_MAX || bytes > PLAYLIST_PATHS_BYTES_MAX {
+            break;
+        }
+        paths.push(path);
+    }
+    // A film that is one file.
     paths.dedup();
     paths
 }
 
-/// The path of a segment as viewers' requests for it have it. Only for plain URIs on the same server: what a rule makes of a query, only the server
-/// knows.
+/// The path of a segment as viewers' requests for it have it. Only for plain URIs on the same server, and of paths that viewers may request: what a
+/// rule makes of a query, only the server knows.
 fn segment(playlist: &str, uri: &str) -> Option<Arc<str>> {
     let path = resolved(playlist, uri)?;
-    if path.contains('?') || path.contains("//") || path.ends_with('/') {
+    if path.contains('?') {
         return None;
     }
     let decoded = percent::decode(path.strip_prefix('/')?.as_bytes())?;
-    Some(crate::escaped(&unicode::composed(&decoded)).into())
+    is_requestable(&decoded).then(|| crate::escaped(&unicode::composed(&decoded)).into())
+}
+
+/// Whether viewers can request this path. The server refuses control characters, hidden names and empty ones, and has pages of its own below `-`.
+fn is_requestable(path: &[u8]) -> bool {
+    let is_name =
+        |name: &[u8]| !name.is_empty() && name[0] != b'.' && !name.iter().any(u8::is_ascii_control);
+    let mut names = path.split(|byte| *byte == b'/');
+    names.clone().next() != Some(b"-") && names.all(is_name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(playlists: &mut Playlists, path: &str, file: u64, text: &str) {
+        playlists.add(path, file, segments(path, text));
+    }
 
     fn playlist(uris: &[&str]) -> String {
         let segments: String = uris.iter().map(|uri| format!("#EXTINF:4,\n{uri}\n")).collect();
@@ -115,12 +143,12 @@ mod tests {
         let path = "/live/hd/list.m3u8?session=1";
         let uris =
             ["1.ts", "2.ts", "../sd/e\u{301}.ts", "/live/4%2b.ts", "https://other/5.ts", "6.ts?x"];
-        playlists.add(path, 7, &playlist(&uris));
+        read(&mut playlists, path, 7, &playlist(&uris));
         assert!(playlists.has(path, 7) && !playlists.has(path, 8) && !playlists.has("/", 7));
         assert_eq!(playlists.after("/live/hd/1.ts", 1), ["/live/hd/2.ts"]);
         assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/sd/%C3%A9.ts", "/live/4+.ts"]);
         assert_eq!(playlists.after("/live/hd/none.ts", 9), [] as [String; 0]);
-        playlists.add(path, 8, &playlist(&["2.ts", "3.ts"]));
+        read(&mut playlists, path, 8, &playlist(&["2.ts", "3.ts"]));
         assert_eq!(playlists.after("/live/hd/1.ts", 9), [] as [String; 0]);
         assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/hd/3.ts"]);
     }
@@ -128,26 +156,71 @@ mod tests {
     #[test]
     fn only_media_playlists_have_segments_and_parts_of_a_file_are_one() {
         let mut playlists = Playlists::default();
-        playlists.add("/a.m3u8", 1, "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhd.m3u8\nsd.m3u8\n");
-        playlists.add("/b.m3u8", 2, "1.ts\n2.ts\n");
-        playlists.add("/c.m3u8", 3, &playlist(&["film.mp4", "film.mp4"]));
+        read(
+            &mut playlists,
+            "/a.m3u8",
+            1,
+            "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1\nhd.m3u8\nsd.m3u8\n",
+        );
+        read(&mut playlists, "/b.m3u8", 2, "1.ts\n2.ts\n");
+        read(&mut playlists, "/c.m3u8", 3, &playlist(&["film.mp4", "film.mp4"]));
         assert!(playlists.next.is_empty());
-        playlists.add("/d.m3u8", 4, &playlist(&["1.ts", "2.ts", "1.ts", "2.ts"]));
+        read(&mut playlists, "/d.m3u8", 4, &playlist(&["1.ts", "2.ts", "1.ts", "2.ts"]));
         assert_eq!(playlists.after("/1.ts", 3), ["/2.ts", "/1.ts", "/2.ts"], "however it repeats");
+    }
+
+    #[test]
+    fn segments_that_viewers_may_not_request_or_that_are_no_files_are_left_out() {
+        let uris = [
+            "1.ts",
+            ".hidden.ts",
+            "/.git/a.ts",
+            "/%2ehidden/a.ts",
+            "a/%2e%2e/b.ts",
+            "/-/metrics",
+            "/-",
+            "/%2d/metrics",
+            "/a//b.ts",
+            "/a%00.ts",
+            "folder/",
+            "/-a/2.ts",
+        ];
+        assert_eq!(
+            *segments("/a/list.m3u8", &playlist(&uris)),
+            ["/a/1.ts", "/-a/2.ts"].map(Arc::from)
+        );
+        let text = playlist(&["1.ts", "2.ts"]);
+        let ranges = text.replace("2.ts", "#EXT-X-BYTERANGE:100@0\n2.ts");
+        let variables = format!("{text}#EXT-X-DEFINE:NAME=\"a\",VALUE=\"b\"\n");
+        for text in [ranges, variables] {
+            assert!(segments("/a/list.m3u8", &text).is_empty(), "{text}");
+        }
+        let gap = playlist(&["1.ts", "2.ts", "3.ts"]).replace("2.ts", "#EXT-X-GAP\n2.ts");
+        assert_eq!(*segments("/list.m3u8", &gap), ["/1.ts", "/3.ts"].map(Arc::from));
+    }
+
+    #[test]
+    fn a_playlist_is_read_up_to_a_bound() {
+        let text = format!("#EXTM3U\n#EXTINF:4,\n{}", "a\nb\n".repeat(SEGMENTS_MAX));
+        assert_eq!(segments("/list.m3u8", &text).len(), SEGMENTS_MAX);
+        let folder = "folder".repeat(1000);
+        let long = segments(&format!("/{folder}/list.m3u8"), &text);
+        let bytes: usize = long.iter().map(|path| path.len()).sum();
+        assert!(bytes <= PLAYLIST_PATHS_BYTES_MAX && long.len() > 100, "{}", long.len());
     }
 
     #[test]
     fn playlists_are_bounded_in_number_and_in_bytes() {
         let mut playlists = Playlists::default();
         for number in 0..2 * PLAYLISTS_MAX as u64 {
-            playlists.add(&format!("/{number}.m3u8"), number, &playlist(&["1.ts", "2.ts"]));
+            read(&mut playlists, &format!("/{number}.m3u8"), number, &playlist(&["1.ts", "2.ts"]));
         }
         assert_eq!(playlists.kept.len(), PLAYLISTS_MAX);
         let uris: Vec<String> =
             (0..10_000).map(|number| format!("segment-{number:07}.ts")).collect();
         let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
         for number in 0..50 {
-            playlists.add(&format!("/{number}/list.m3u8"), number, &playlist(&uris));
+            read(&mut playlists, &format!("/{number}/list.m3u8"), number, &playlist(&uris));
             assert!(playlists.bytes <= BYTES_MAX && playlists.next.len() <= BYTES_MAX / 64);
         }
         assert_eq!(playlists.after("/49/segment-0000001.ts", 1), ["/49/segment-0000002.ts"]);
