@@ -86,7 +86,7 @@ impl Folders {
         let held = |spelled: TitlePath| {
             let mut folders = (0..).zip(&self.paths);
             let (_, path) = folders.find(|(index, _)| self.hold(*index, &spelled))?;
-            is_there(path, &spelled).then(|| (path.as_path(), spelled))
+            is_there(path, &spelled).then_some((path.as_path(), spelled))
         };
         let found = spellings(title).into_iter().find_map(held);
         found.unwrap_or_else(|| (&self.paths[0], title.clone()))
