@@ -2,7 +2,7 @@
 
 use crate::origin::{Manner, Origin};
 use crate::purging::{purge, run_edge};
-use crate::{MIB, PATIENT, edge, launch};
+use crate::{MIB, PATIENT, launch};
 use fullbore_tests::{Plain, Response, Server, program, tool, until};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,6 +10,12 @@ use std::process::Command;
 use tempfile::tempdir;
 
 const LASTING: &str = "Cache-Control: max-age=3600\r\n";
+
+/// An edge that fetches what players announce.
+fn edge(origin: &Origin, cache: &Path) -> Server {
+    let config = format!("{PATIENT}ahead_cmcd = true\n");
+    launch(origin, cache).config(&config).arguments("--tls off").start()
+}
 
 /// Bytes that were fetched ahead, used or wasted.
 fn ahead(server: &Server, result: &str) -> u64 {
@@ -50,7 +56,7 @@ fn what_a_player_announces_is_a_hit_and_the_origin_is_asked_once() {
         return;
     }
     let (origin, cache, folder) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
-    let server = edge(&origin, cache.path(), "");
+    let server = edge(&origin, cache.path());
     // One that is kept in blocks, in a request or two; and one that is stored whole.
     let kinds = [("\"v\"", 1000), ("\"v\"", 3 * MIB + 5), ("W/\"v\"", 2000)];
     let path = |number: usize| format!("/films/s%20{number}.m4s");
@@ -125,7 +131,7 @@ fn segments_that_ffmpeg_has_made_are_fetched_ahead_by_their_playlist() {
         origin.change(&path, |object| object.bytes = bytes.into());
     }
     let server = launch(&origin, cache.path())
-        .config(&format!("{PATIENT}ahead_segments = 2\nahead_cmcd = false\n"))
+        .config(&format!("{PATIENT}ahead_segments = 2\n"))
         .arguments("--tls off")
         .start();
     let mut expected = 0;
@@ -159,7 +165,7 @@ fn segments_that_ffmpeg_has_made_are_fetched_ahead_by_their_playlist() {
 fn a_viewer_who_comes_meanwhile_shares_the_fetch() {
     for etag in ["\"v2\"", "W/\"v2\""] {
         let (origin, cache) = (Origin::start(), tempdir().unwrap());
-        let server = edge(&origin, cache.path(), "");
+        let server = edge(&origin, cache.path());
         origin.put("/1.ts", 1, 1000, LASTING);
         let next = origin.put("/2.ts", 2, 3000, LASTING);
         origin.change("/2.ts", |object| object.etag = etag.into());
@@ -182,7 +188,7 @@ fn a_viewer_who_comes_meanwhile_shares_the_fetch() {
 fn viewers_go_first() {
     const WAITING: usize = 60;
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
-    let server = edge(&origin, cache.path(), "");
+    let server = edge(&origin, cache.path());
     for path in ["/1.ts", "/2.ts"] {
         origin.put(path, 1, 1000, LASTING);
     }
@@ -221,7 +227,7 @@ fn viewers_go_first() {
 fn too_much_waste_ends_it_for_its_client_and_that_of_several_for_all() {
     const CLIENTS: u8 = 4;
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
-    let server = edge(&origin, cache.path(), "");
+    let server = edge(&origin, cache.path());
     origin.put("/1.ts", 1, 1000, LASTING);
     assert_eq!(fetch(&server, "/1.ts", "").status, 200);
     let announce = |client: u8, number: usize| {
@@ -272,22 +278,22 @@ fn what_turns_out_to_be_long_is_given_up_at_once() {
         [(Some(100 * MIB), weak), (Some(100 * MIB), without_ranges), (None, weak)]
     {
         let (origin, cache) = (Origin::start(), tempdir().unwrap());
-        let server = edge(&origin, cache.path(), "");
+        let server = edge(&origin, cache.path());
         origin.put("/1.ts", 1, 1000, LASTING);
         origin.behave(Manner::Drips("/2.ts", length, lines));
         assert_eq!(fetch(&server, "/1.ts", "2.ts").status, 200);
         until("the edge to leave", || origin.left() == 1);
-        // What was in the sockets' buffers as well.
+        // With the bytes in the sockets' buffers.
         assert!(origin.dripped() < 16 * MIB, "{}", origin.dripped());
         assert_eq!((origin.count("/2.ts"), ahead(&server, "fetched")), (1, 0), "{lines}");
     }
 }
 
-/// Such a range once made a sum overflow, and viewers of that path waited for ever.
+/// Such a range once made a sum overflow, and viewers of that path waited forever.
 #[test]
 fn a_range_that_no_object_has_does_not_keep_viewers_from_the_path() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
-    let server = edge(&origin, cache.path(), "");
+    let server = edge(&origin, cache.path());
     origin.put("/1.ts", 1, 1000, LASTING);
     for (number, range) in [
         "18446744073709551615-",
@@ -315,7 +321,7 @@ fn a_range_that_no_object_has_does_not_keep_viewers_from_the_path() {
 fn nothing_is_fetched_ahead_for_viewers_with_passwords_or_beyond_what_a_viewer_may_request() {
     let (origin, cache) = (Origin::start(), tempdir().unwrap());
     let server = launch(&origin, cache.path())
-        .config(&format!("{PATIENT}cookies = true\nahead_segments = 2\n"))
+        .config(&format!("{PATIENT}ahead_cmcd = true\ncookies = true\nahead_segments = 2\n"))
         .arguments("--tls off --workers 1")
         .start();
     for path in ["/a/1.ts", "/a/2.ts", "/a/3.ts", "/b.m3u8", "/.hidden/b.ts", "/-/b.ts", "/a/b/"] {
@@ -361,7 +367,9 @@ fn a_token_has_to_cover_what_is_announced_and_playlists_are_not_followed_then() 
     let key = folder.path().join("url.key");
     assert!(tool::run(Command::new(program()).args(["sign", "--new-key"]).arg(&key)).success);
     let server = launch(&origin, &folder.path().join("cache"))
-        .config(&format!("{PATIENT}ahead_segments = 2\n[signing]\nkeys = [{key:?}]\n"))
+        .config(&format!(
+            "{PATIENT}ahead_cmcd = true\nahead_segments = 2\n[signing]\nkeys = [{key:?}]\n"
+        ))
         .arguments("--tls off")
         .start();
     for path in ["/a/1.ts", "/a/2.ts", "/b/1.ts"] {

@@ -56,8 +56,8 @@ pub struct EdgeConfig {
     /// a response is for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
-    /// Whether to fetch what players announce that they request next (CMCD). On by default: a player says so when it is about to request it, so it
-    /// costs the origin no request that would not come anyway, and the bound on waste ends it with players that don't keep their word.
+    /// Whether to fetch what players announce that they request next (CMCD). Off by default until it has been watched in operation: a fault there would
+    /// concern viewers who get nothing from it.
     pub ahead_cmcd: bool,
     /// How many segments after the requested one to fetch, by its HLS playlist. None by default: each viewer who stops or changes the quality wastes
     /// them, and only the operator knows what a request or a byte of the origin costs.
@@ -82,7 +82,7 @@ impl Default for EdgeConfig {
             purge_from: Vec::new(),
             forwarded_for: false,
             public_url: None,
-            ahead_cmcd: true,
+            ahead_cmcd: false,
             ahead_segments: 0,
             // Of five objects that are fetched ahead, four should be worth it.
             ahead_waste_percent: 20,
@@ -309,7 +309,7 @@ mod tests {
             let edge: EdgeConfig = toml::from_str(text).map_err(|error| error.to_string())?;
             edge.check(Route::Auto).map_err(|error| error.to_string())
         };
-        for good in ["", "ahead_segments = 8\nahead_waste_percent = 100", "ahead_cmcd = false"] {
+        for good in ["", "ahead_segments = 8\nahead_waste_percent = 100", "ahead_cmcd = true"] {
             assert_eq!(check(good), Ok(()), "{good}");
         }
         for (bad, said) in [

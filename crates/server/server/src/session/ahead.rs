@@ -1,7 +1,7 @@
 //! What a viewer of an edge requests next: as its player announces (CMCD, CTA-5004), and as its playlist says.
 //!
-//! A hint costs a request for a cached film nothing unless its player announces something that the server doesn't have. What is announced is
-//! fetched as this viewer could request it without a password or a cookie: same server, same rules, and only with a token that covers it.
+//! A hint costs a request for a cached film nothing unless its player announces something that the server doesn't have. Announced objects are
+//! fetched as this viewer could request them without a password or a cookie: same server, same rules, and only with a token that covers them.
 
 use super::edged::{Asked, FIRST_BYTE_MAX};
 use super::forwarding::has_credentials;

@@ -1,7 +1,7 @@
 //! Fetching ahead: what a viewer is about to request is fetched while no viewer waits for the origin.
 //!
 //! The server passes on what players announce (CMCD), and which path a viewer has requested, so that what follows in its playlist can be found.
-//! What is expected waits in a short [`queue`]. It is fetched like any viewer's request without passwords and cookies, and kept like any other
+//! Expected objects wait in a short [`queue`]. Each is fetched like any viewer's request without passwords and cookies, and kept like any other
 //! response.
 //!
 //! Invariants:
@@ -62,7 +62,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Who an object is fetched ahead for, and why.
 pub(super) type AheadFor = (IpAddr, AheadSource);
 
-/// What is fetched ahead.
+/// The state of fetching ahead.
 pub(super) struct Ahead {
     queue: Mutex<AheadQueue>,
     news: Notify,
@@ -230,7 +230,7 @@ impl Helper {
     fn read_playlist(&self, path: &str) {
         let Some((number, file)) = self.unread_playlist(path) else { return };
         let mut text = String::new();
-        // What is too long or no text has no segments. It is noted all the same, so that it is read once.
+        // A playlist that is too long or no text has no segments. It is noted all the same, so that it is read once.
         if let Some(file) = file {
             let _ = file.take(PLAYLIST_BYTES_MAX).read_to_string(&mut text);
         }
@@ -296,7 +296,7 @@ impl Helper {
         }
     }
 
-    /// Whether some of it is neither kept nor on its way. What is no longer fresh is not asked about: its next viewer does that.
+    /// Whether some of it is neither kept nor on its way. The origin is not asked about stale objects: the next viewer does that.
     fn is_missing(&self, wanted: &WantedAhead) -> bool {
         let path = &wanted.path;
         if is_blocking_reload(path) || ResponseKind::of(path, None) == ResponseKind::Index {
@@ -351,6 +351,10 @@ impl Helper {
         while self.ahead.brought().is_arriving(film.number) {
             sleep(LOOK_AGAIN).await;
         }
+        if film.stored_bytes() == 0 {
+            // The beginning was given up, and so would be the rest.
+            return;
+        }
         for run in self.expect_ahead(&film, ahead_for, || film.take_missing(blocks)) {
             Arc::clone(&self).fetch(Arc::clone(&film), run, (0, None)).await;
         }
@@ -400,5 +404,51 @@ impl Helper {
     /// Who the origin is being asked about `path` for, if that is no viewer.
     fn ahead_for(&self, path: &str) -> Option<AheadFor> {
         self.known().opening.get(path)?.ahead_for
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HelperOptions;
+    use super::*;
+    use crate::origin_address::OriginAddress;
+    use reqwest::header::{ETAG, HeaderMap};
+
+    /// A viewer once waited for a block that had arrived: it was marked as being fetched, and not yet as fetched ahead.
+    #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "a list of runs, of which there may be one")]
+    fn a_viewer_is_known_to_wait_for_marked_blocks_and_what_is_removed_is_not_expected() {
+        let cache = tempfile::tempdir().unwrap();
+        let options = HelperOptions {
+            origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
+            cache: cache.path().to_owned(),
+            bytes_max: 1 << 30,
+            silent_max: Duration::from_secs(1),
+            is_confined: false,
+        };
+        let (helper, _) = Helper::new(options).unwrap();
+        let header = HeaderMap::from_iter([(ETAG, "\"v\"".parse().unwrap())]);
+        let terms = crate::policy::terms("/a", &header).unwrap();
+        let film = Arc::new(helper.store.create("/a", 4 * BLOCK_BYTES, terms).unwrap());
+        helper.known().add(Arc::clone(&film));
+        let ahead_for = (IpAddr::from([192, 0, 2, 1]), AheadSource::Cmcd);
+        let runs = helper.expect_ahead(&film, ahead_for, || film.take_missing(0..3));
+        assert_eq!(runs, [0..3]);
+        assert_eq!(helper.ahead.take(&film, 1..4).fetch, [3..4]);
+        assert!(helper.ahead.arrive(film.number, 0, BLOCK_BYTES), "no viewer waits for it");
+        assert!(!helper.ahead.arrive(film.number, 1, BLOCK_BYTES), "a viewer waits for it");
+        assert_eq!(helper.ahead.take_first(film.number, 0), Some((0, 1)));
+        let (long, short) = (0..AHEAD_BYTES_MAX + 1, 0..AHEAD_BYTES_MAX);
+        assert!(!helper.ahead.gives_up(&film, &(2..3), &long), "a viewer waits for it");
+        helper.ahead.fail(film.number, &(2..3));
+        film.give_back(2..3);
+        helper.expect_ahead(&film, ahead_for, || film.take_missing(2..3));
+        assert!(!helper.ahead.gives_up(&film, &(2..3), &short));
+        assert!(helper.ahead.gives_up(&film, &(2..3), &long));
+        assert_eq!(helper.ahead.take(&film, 2..3).fetch, [2..3], "the viewer's own fetch");
+        helper.end(&film, Trouble::Purged);
+        film.give_back(2..3);
+        let runs = helper.expect_ahead(&film, ahead_for, || film.take_missing(2..3));
+        assert!(runs.is_empty() && helper.ahead.find(film.number, Instant::now()).is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be fetched ahead: a short line for each client, and the lines take turns.
+//! Objects to fetch ahead: a short line for each client, and the lines take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;

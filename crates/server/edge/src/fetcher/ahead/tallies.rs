@@ -56,7 +56,7 @@ pub(super) struct Tallies {
 struct Tally {
     open_count: usize,
     open_bytes: u64,
-    /// What was decided lately, older things for less.
+    /// Decided lately, older things for less.
     used_bytes: f64,
     wasted_bytes: f64,
     outcomes: f64,
