@@ -153,6 +153,18 @@ function digest(text) {
   return (sum >>> 0).toString(16).padStart(8, "0");
 }
 
+test("after a seek, when nothing is loaded, a server that is fast enough is not left for one that is a little faster", () => {
+  const pathways = new Pathways(["a", "b"]);
+  pathways.onSteering(0, ["a", "b"]);
+  pathways.onMedia(1000, 0, 50_000_000 / 8, 0, 1000);
+  pathways.onMedia(1000, 1, 65_000_000 / 8, 0, 1000);
+  const need = { bufferedMs: 0, bits: 32_000_000, segmentMs: SEGMENT_MS, bitsPerSecondMax: 8_000_000 };
+  assert.equal(pathways.choose(2000, need), 0);
+  const progress = { receivedBytes: 500_000, expectedBytes: 4_000_000, elapsedMs: 400, bitsPerSecond: 10_000_000, bufferedMs: 0, segmentMs: SEGMENT_MS };
+  assert.equal(pathways.onProgress(2400, 0, { ...progress, bitsPerSecond: 20_000_000 }), false, "the rest arrives soon");
+  assert.equal(pathways.onProgress(2400, 0, progress), true, "the viewer would wait for the rest");
+});
+
 test("1,000 drawn sessions have the decisions of the players in Rust", () => {
   if (process.env.FULLBORE_SESSION) console.log(new DecidingSession(Number(process.env.FULLBORE_SESSION)).run());
   const known = readFileSync(DIGESTS, "utf8").trimEnd().split("\n");

@@ -24,6 +24,7 @@ const MOVES_MAX = 64;
 const KNOWN_FOR_MS = 300_000;
 const FRESH_FOR_MS = 30_000;
 const CRAWL = 3;
+const SOON_S = 2;
 const PROBE_WORTH_S = 0.25;
 const PROBE_BYTES_MIN = 16 * 1024;
 const PROBE_BYTES_MAX = 1024 * 1024;
@@ -157,12 +158,15 @@ class Arrival {
   }
 
   isLate(): boolean {
-    return this.inS > this.bufferedS;
+    return this.inS > this.bufferedS && (this.inS > SOON_S || this.shrinks());
+  }
+
+  private shrinks(): boolean {
+    return this.tookS > this.segmentS;
   }
 
   drains(spareS: number): boolean {
-    const shrinks = this.tookS > this.segmentS;
-    return this.tookS > this.segmentS * CRAWL || (shrinks && this.inS + spareS > this.bufferedS);
+    return this.tookS > this.segmentS * CRAWL || (this.shrinks() && this.inS + spareS > this.bufferedS);
   }
 }
 

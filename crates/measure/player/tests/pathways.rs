@@ -203,6 +203,18 @@ fn a_segment_that_would_arrive_after_the_buffer_is_empty_comes_from_elsewhere() 
     assert!(pathways.is_penalised(s(201), 0));
 }
 
+/// After a seek, the buffer is empty.
+#[test]
+fn a_pathway_that_is_fast_enough_is_not_left_because_nothing_is_buffered() {
+    let mut pathways = Pathways::new(without_tests(), ids("a b"), None);
+    pathways.handle_steering(s(0), &ids("a b"));
+    bring(&mut pathways, s(4), 0, 50);
+    bring(&mut pathways, s(4), 1, 65);
+    let seek = Need { bits: 32_000_000, ..need(0) };
+    assert_eq!(pathways.choose(s(5), &seek), 0, "0.6 s, or 0.5 s elsewhere");
+    assert_eq!(moves(&mut pathways), []);
+}
+
 #[test]
 fn no_one_leaves_for_a_pathway_that_is_as_slow() {
     let mut pathways = Pathways::new(without_tests(), ids("a b"), None);

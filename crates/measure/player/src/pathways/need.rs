@@ -6,6 +6,10 @@ use std::time::Duration;
 /// purpose, but not this far above.
 const CRAWL: f64 = 3.0;
 
+/// An arrival within this many seconds is soon: half of the default silence. After a seek the buffer is empty, and so every segment would
+/// be late, however fast its pathway is.
+const SOON: f64 = 2.0;
+
 /// The next segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
@@ -73,15 +77,18 @@ impl Arrival {
         }
     }
 
-    /// Returns true if it arrives after the buffer is empty.
+    /// Returns true if it arrives after the buffer is empty, unless it is soon and takes no longer than it plays.
     pub(super) fn is_late(&self) -> bool {
-        self.in_s > self.buffered_s
+        self.in_s > self.buffered_s && (self.in_s > SOON || self.shrinks())
+    }
+
+    fn shrinks(&self) -> bool {
+        self.took_s > self.segment_s
     }
 
     /// Returns true if the buffer shrinks meanwhile: to less than `spare_s`, or fast.
     pub(super) fn drains(&self, spare_s: f64) -> bool {
-        let shrinks = self.took_s > self.segment_s;
         let crawls = self.took_s > self.segment_s * CRAWL;
-        crawls || (shrinks && self.in_s + spare_s > self.buffered_s)
+        crawls || (self.shrinks() && self.in_s + spare_s > self.buffered_s)
     }
 }
