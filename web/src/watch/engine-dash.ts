@@ -8,8 +8,14 @@ import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type
 /** Retries: one each second, for as long as the buffer lasts. */
 const RETRIES = BUFFER_SECONDS;
 
-/** How long dash.js waits before another request, if another server may answer at once. */
-const AGAIN_MS = 100;
+/** How long dash.js waits before another request. */
+const AGAIN_MS = 1000;
+
+/** The same if another server may answer at once. */
+const ELSEWHERE_MS = 100;
+
+/** The longest wait of a timer: 24 days. */
+const NEVER_MS = 2 ** 31 - 1;
 
 /** dash.js accepts other settings than its types say. */
 const IN_HEADERS = "headers" as "header";
@@ -25,6 +31,12 @@ interface DashRequest {
   url: string;
   customData?: { request?: { type?: string; mediaType?: string; duration?: number; range?: string | null; bandwidth?: number } };
 }
+
+/** Whether it is for picture or sound. */
+function isNeeded({ customData }: DashRequest): boolean {
+  return ["video", "audio"].includes(customData?.request?.mediaType ?? "");
+}
+
 interface XhrLoader {
   load(request: DashRequest, response: unknown): unknown;
   getXhr(): XMLHttpRequest | null;
@@ -83,9 +95,15 @@ export class DashEngine implements Engine {
 
   constructor(private readonly start: Start) {
     const { events } = start;
-    this.servers = new Servers(start.video, (isConnected) => events.connected(isConnected));
-    const again = start.isSpread ? AGAIN_MS : 1000;
     this.player = MediaPlayer().create();
+    this.servers = new Servers(start.video, {
+      ahead: () => this.player.getBufferLength("video") || 0,
+      connected: (isConnected) => {
+        this.retryAfter(isConnected ? ELSEWHERE_MS : AGAIN_MS);
+        events.connected(isConnected);
+      },
+      refused: (status) => this.refuse(status),
+    });
     if (start.isSpread) this.watchRequests();
     this.player.updateSettings({
       debug: { logLevel: Debug.LOG_LEVEL_NONE },
@@ -113,10 +131,11 @@ export class DashEngine implements Engine {
         lastBitrateCachingInfo: { enabled: false },
         lastMediaSettingsCachingInfo: { enabled: false },
         retryAttempts: { MPD: 3, MediaSegment: RETRIES, InitializationSegment: RETRIES, IndexSegment: RETRIES },
-        retryIntervals: { MPD: 1000, MediaSegment: again, InitializationSegment: again, IndexSegment: again },
+        retryIntervals: { MPD: AGAIN_MS },
         cmcd: { enabled: true, mode: start.isSpread ? "query" : IN_HEADERS, sid: start.sessionId, cid: start.contentId, applyParametersFromMpd: false },
       },
     });
+    this.retryAfter(start.isSpread ? ELSEWHERE_MS : AGAIN_MS);
     const dash = MediaPlayer.events;
     for (const event of [dash.STREAM_INITIALIZED, dash.QUALITY_CHANGE_RENDERED, dash.TRACK_CHANGE_RENDERED]) {
       this.player.on(event, () => events.changed());
@@ -131,10 +150,9 @@ export class DashEngine implements Engine {
     });
     // dash.js measures by the first timing that the browser keeps of an address. Here a whole size is one address, requested range
     // by range, so the timing of its very first range would count forever. So old timings are cleared.
-    this.player.addRequestInterceptor(async (request) => {
+    this.player.addRequestInterceptor((request) => {
       performance.clearResourceTimings();
-      await this.servers.turn(request.url ?? "");
-      return request;
+      return Promise.resolve(request);
     });
     this.player.addResponseInterceptor((response) => {
       this.status = response.status ?? 0;
@@ -148,10 +166,21 @@ export class DashEngine implements Engine {
     this.player.initialize(start.video, start.url, false, start.at > 0 ? start.at : undefined);
   }
 
+  private retryAfter(ms: number): void {
+    this.player.updateSettings({ streaming: { retryIntervals: { MediaSegment: ms, InitializationSegment: ms, IndexSegment: ms } } });
+  }
+
+  /** dash.js would ask for two minutes for what no server has. It takes other numbers of attempts for later requests only, but other waits at once. */
+  private refuse(status: number): void {
+    this.servers.end();
+    this.retryAfter(NEVER_MS);
+    this.start.events.failed(problemOf(status));
+  }
+
   /** Sends requests to the servers that are to answer them, and reads from the manifest which servers have the film. */
   private watchRequests(): void {
     const { servers, start } = this;
-    const partOf = (request: DashRequest) => this.partOf(request);
+    const purposeOf = (request: DashRequest) => ({ part: this.partOf(request), isNeeded: isNeeded(request) });
     this.player.extend(
       "XHRLoader",
       function (this: { parent: XhrLoader }) {
@@ -159,11 +188,11 @@ export class DashEngine implements Engine {
         const load = parent.load.bind(parent);
         return {
           load(request: DashRequest, response: unknown): unknown {
-            const part = partOf(request);
-            request.url = servers.addressOf(request.url, part);
+            const purpose = purposeOf(request);
+            request.url = servers.addressOf(request.url, purpose.part);
             const sent = load(request, response);
             const xhr = parent.getXhr();
-            if (xhr !== null) servers.watch(xhr, request.url, part);
+            if (xhr !== null) servers.watch(xhr, request.url, purpose, true);
             return sent;
           },
         };
@@ -268,6 +297,7 @@ export class DashEngine implements Engine {
   }
 
   destroy(): void {
+    this.servers.end();
     this.player.destroy();
   }
 }

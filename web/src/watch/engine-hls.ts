@@ -1,10 +1,14 @@
 // HLS by hls.js.
 
 import Hls, { ErrorDetails, ErrorTypes, Events } from "hls.js";
-import type { ErrorData, FragmentLoaderContext, LoaderContext, LoadPolicy, MediaPlaylist } from "hls.js";
-import { Servers, type Part } from "./servers";
+import type { ErrorData, FragmentLoaderContext, LoaderContext, LoadPolicy, MediaPlaylist, PlaylistLoaderContext, RetryConfig } from "hls.js";
+import { PATIENCE_MS, Servers, type Part, type Purpose } from "./servers";
 import { ofAnotherGroup, purposesOfHls } from "./tracks";
 import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+
+/** hls.js takes a request that ended without a status for one that CORS forbids, and tries a lower quality. Here it is a server that is away. */
+const shouldRetry: RetryConfig["shouldRetry"] = (policy, count, _isTimeout, response, retry) =>
+  retry || (response?.code === 0 && count < (policy?.maxNumRetry ?? 0));
 
 /** Retries for about two minutes, as long as the buffer lasts: a restarting server is back long before. */
 const PATIENT: LoadPolicy = {
@@ -12,7 +16,7 @@ const PATIENT: LoadPolicy = {
     maxTimeToFirstByteMs: 10_000,
     maxLoadTimeMs: 60_000,
     timeoutRetry: { maxNumRetry: 10, retryDelayMs: 0, maxRetryDelayMs: 0 },
-    errorRetry: { maxNumRetry: 60, retryDelayMs: 500, maxRetryDelayMs: 2000, backoff: "linear" },
+    errorRetry: { maxNumRetry: 60, retryDelayMs: 500, maxRetryDelayMs: 2000, backoff: "linear", shouldRetry },
   },
 };
 
@@ -41,9 +45,16 @@ export class HlsEngine implements Engine {
   private again = 0;
 
   constructor(private readonly start: Start) {
-    this.servers = new Servers(start.video, (isConnected) => start.events.connected(isConnected));
+    this.servers = new Servers(start.video, {
+      ahead: () => this.hls.mainForwardBufferInfo?.len ?? 0,
+      connected: (isConnected) => start.events.connected(isConnected),
+      // hls.js tries other sizes, and then gives up by itself.
+      refused: () => {},
+    });
     const Steering = Hls.DefaultConfig.contentSteeringController;
     const keep = (box: PenaltyBox): void => void (this.penaltyBox = box);
+    // On several servers, Servers ends silent requests, and has to know of each.
+    const policy = start.isSpread ? { default: { ...PATIENT.default, maxTimeToFirstByteMs: PATIENCE_MS * 2 } } : PATIENT;
     this.hls = new Hls({
       // Nothing is repackaged: the browser accepts the files as they are.
       enableWorker: false,
@@ -55,8 +66,9 @@ export class HlsEngine implements Engine {
       backBufferLength: BEHIND_SECONDS,
       // By default hls.js never chooses HDR. It leaves out codecs that the browser lacks.
       videoPreference: { preferHDR: hasHdrScreen() },
-      fragLoadPolicy: PATIENT,
-      playlistLoadPolicy: PATIENT,
+      fragLoadPolicy: policy,
+      playlistLoadPolicy: policy,
+      preserveManualLevelOnError: true,
       cmcd: { sessionId: start.sessionId, contentId: start.contentId, useHeaders: !start.isSpread },
       ...(start.isSpread && { xhrSetup: (request, url, context) => this.send(request, url, context) }),
       ...(Steering && {
@@ -110,10 +122,16 @@ export class HlsEngine implements Engine {
 
   /** Sends a request of hls.js to the server that is to answer it. */
   private send(request: XMLHttpRequest, url: string, context: LoaderContext): void {
-    const part = this.partOf(context);
-    const address = this.servers.addressOf(url, part);
+    const purpose = this.purposeOf(context);
+    const address = this.servers.addressOf(url, purpose.part);
     request.open("GET", address, true);
-    this.servers.watch(request, address, part);
+    this.servers.watch(request, address, purpose);
+  }
+
+  private purposeOf(context: LoaderContext): Purpose {
+    const { frag } = context as Partial<FragmentLoaderContext>;
+    const isOfCaptions = frag?.type === "subtitle" || (context as Partial<PlaylistLoaderContext>).type === "subtitleTrack";
+    return { part: this.partOf(context), isNeeded: !isOfCaptions };
   }
 
   /** The part of the picture that hls.js requests, if it is one. */
@@ -226,6 +244,7 @@ export class HlsEngine implements Engine {
 
   destroy(): void {
     clearTimeout(this.again);
+    this.servers.end();
     this.hls.destroy();
   }
 }
