@@ -175,11 +175,25 @@ test("a film that could not be loaded begins by itself when the network is back"
     await viewer.page.route(/master\.m3u8/, (route) => route.abort());
     await watch(viewer, fleets.hls);
     await viewer.page.locator(".message:not([hidden])").waitFor();
+    assert.equal(await viewer.page.evaluate(() => document.activeElement.textContent), "Try again", "a remote has no other way to it");
     await viewer.page.unrouteAll();
     await viewer.context.setOffline(true);
     await viewer.context.setOffline(false);
     await viewer.goesOn();
     assert.equal(await viewer.page.locator(".message").isHidden(), true);
+  });
+});
+
+test("dash: a film whose files all servers refuse is said to be missing at once", async () => {
+  const viewer = await Viewer.arrive({ storage: { engine: "dash" } });
+  await viewer.during(async () => {
+    const isOfFilm = (url) => fleets.dash.links.some((link) => url.href.startsWith(link.url));
+    await viewer.page.route(isOfFilm, (route) => route.fulfill({ status: 404, headers: { "Access-Control-Allow-Origin": "*" } }));
+    await watch(viewer, fleets.dash);
+    await viewer.page.locator(".message", { hasText: "does not exist" }).waitFor();
+    const asked = viewer.requests.length;
+    await viewer.page.waitForTimeout(1500);
+    assert.ok(viewer.requests.length - asked <= 3, `${viewer.requests.length - asked} more requests`);
   });
 });
 

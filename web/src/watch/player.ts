@@ -50,6 +50,11 @@ export class Player {
   private idle = 0;
   private waiting = 0;
   private hasSettled = false;
+  /** Where the film is to begin, until it has. */
+  private beginsAt: number | null = null;
+  /** What had the focus before the help. */
+  private focused: Element | null = null;
+  private readonly onOnline = () => void this.load(this.place(), this.engine === null || !this.video.paused);
   private chapters: Chapter[] = [];
 
   constructor(
@@ -120,6 +125,8 @@ export class Player {
     this.engine?.destroy();
     this.engine = null;
     this.hasSettled = false;
+    this.beginsAt = at;
+    removeEventListener("online", this.onOnline);
     this.message.hidden = true;
     this.element.dataset.state = "loading";
     this.wait(true);
@@ -163,7 +170,7 @@ export class Player {
   private chooseEngine(name: EngineName): void {
     remember("engine", name);
     const isPlaying = !this.video.paused;
-    void this.load(this.video.currentTime, isPlaying);
+    void this.load(this.place(), isPlaying);
   }
 
   /** The player engine changed state. */
@@ -222,21 +229,22 @@ export class Player {
     this.chapter.textContent = chapterAt(this.chapters, this.video.currentTime)?.title ?? "";
   }
 
+  /** The position to continue from. An engine goes to where the film begins only when it has loaded something there. */
+  private place(): number {
+    return this.beginsAt ?? this.video.currentTime;
+  }
+
   private fail(problem: Problem): void {
     this.wait(false);
     this.hint.hidden = true;
     this.element.dataset.state = "failed";
-    const at = this.video.currentTime;
-    const again = () => void this.load(at);
     // A network that was gone for longer than the engine tries: the film continues by itself.
-    const isStillSo = () => this.element.dataset.state === "failed";
-    if (problem === PROBLEMS.unreachable) addEventListener("online", () => void (isStillSo() && again()), { once: true });
-    this.message.replaceChildren(
-      element("h2", {}, problem.what),
-      element("p", {}, problem.advice),
-      element("button", { type: "button", class: "again", onclick: again }, phrase("tryAgain")),
-    );
+    if (problem === PROBLEMS.unreachable) addEventListener("online", this.onOnline);
+    const again = element("button", { type: "button", class: "again", onclick: () => void this.load(this.place()) }, phrase("tryAgain"));
+    this.message.replaceChildren(element("h2", {}, problem.what), element("p", {}, problem.advice), again);
     this.message.hidden = false;
+    // A remote has no other way to it.
+    again.focus();
   }
 
   private connection(isConnected: boolean): void {
@@ -452,9 +460,13 @@ export class Player {
   }
 
   private showHelp(): void {
-    this.help.hidden = !this.help.hidden;
-    if (this.help.hidden) this.playButton.focus();
-    else this.help.querySelector("button")?.focus();
+    const { help } = this;
+    if (help.hidden) this.focused = document.activeElement;
+    help.hidden = !help.hidden;
+    const button = help.querySelector("button");
+    if (!help.hidden) button?.focus();
+    else if (this.focused instanceof HTMLElement && this.focused !== document.body) this.focused.focus();
+    else button?.blur();
   }
 
   // --- what the film does ------------------------------------------------------------------------------------------------
@@ -475,6 +487,7 @@ export class Player {
       this.time.textContent = `${clock(video.currentTime)} / ${clock(video.duration)}`;
       this.nameChapter();
     });
+    on("loadeddata", () => (this.beginsAt = null));
     on("resize", () => this.update());
     on("volumechange", () => this.loudness());
     on("pause ended", () => this.keep());
@@ -515,8 +528,8 @@ export class Player {
   }
 
   private keep(): void {
-    const { currentTime, duration } = this.video;
-    if (Number.isFinite(duration) && this.video.readyState > 0) keepPlace(this.title.path, currentTime, duration);
+    const { duration } = this.video;
+    if (Number.isFinite(duration) && this.video.readyState > 0) keepPlace(this.title.path, this.place(), duration);
   }
 
   // --- what is shown when -----------------------------------------------------------------------------------------------

@@ -4,15 +4,19 @@
 /** Keys of remotes and keyboards that go back. */
 export const BACK = new Set(["GoBack", "BrowserBack", "Escape"]);
 
-let isPointed = false;
-/** Whether the focused control got its focus by a key. */
+/** The keys that move the focus in the way of a remote. */
+const MOVES = new Set(["Enter", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]);
+
+/** Whether the latest input that may move the focus was one of these keys, rather than a pointer or Tab. */
+let isMoving = false;
+/** Whether the focused control got its focus in that way. */
 let isByKeys = false;
 
-/** Notes whether controls get their focus from keys or from a pointer. */
+/** Notes how controls get their focus. */
 export function watchFocus(): void {
-  document.addEventListener("pointerdown", () => (isPointed = true), { capture: true });
-  document.addEventListener("keydown", () => (isPointed = false), { capture: true });
-  document.addEventListener("focusin", () => (isByKeys = !isPointed));
+  document.addEventListener("pointerdown", () => (isMoving = false), { capture: true });
+  document.addEventListener("keydown", ({ key }) => (isMoving = MOVES.has(key) || (isMoving && key !== "Tab")), { capture: true });
+  document.addEventListener("focusin", () => (isByKeys = isMoving));
 }
 
 /** The controls over the picture in lines, from top to bottom. A remote changes the volume itself. */
