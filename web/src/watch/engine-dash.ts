@@ -170,7 +170,7 @@ export class DashEngine implements Engine {
     this.player.updateSettings({ streaming: { retryIntervals: { MediaSegment: ms, InitializationSegment: ms, IndexSegment: ms } } });
   }
 
-  /** dash.js would ask for two minutes for what no server has. It takes other numbers of attempts for later requests only, but other waits at once. */
+  /** dash.js would ask for two minutes for what no server has. Later requests alone take other numbers of attempts, but all take other waits. */
   private refuse(status: number): void {
     this.servers.end();
     this.retryAfter(NEVER_MS);
