@@ -50,7 +50,7 @@ export class Player {
   private idle = 0;
   private waiting = 0;
   private hasSettled = false;
-  /** Where the film is to begin, until it has. */
+  /** The position from which the film starts, until it has started. */
   private beginsAt: number | null = null;
   /** What had the focus before the help. */
   private focused: Element | null = null;
