@@ -583,7 +583,9 @@ fn described(
 mod tests {
     use super::super::HelperOptions;
     use super::*;
-    use crate::origin_address::OriginAddress;
+    use crate::OriginSettings;
+    use crate::fetcher::OriginSpread;
+    use crate::origin_files::HandedFiles;
 
     #[test]
     fn only_pages_missing_files_and_errors_count_for_other_viewers_of_a_path() {
@@ -613,7 +615,9 @@ mod tests {
     fn a_question_whose_task_panics_is_answered_and_can_be_asked_again() {
         let cache = tempfile::tempdir().unwrap();
         let options = HelperOptions {
-            origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
+            origins: vec![OriginSettings::at("http://127.0.0.1:1")],
+            spread: OriginSpread::default(),
+            files: HandedFiles::none(),
             cache: cache.path().to_owned(),
             bytes_max: 1 << 30,
             silent_max: Duration::from_secs(1),

@@ -411,7 +411,9 @@ impl Helper {
 mod tests {
     use super::super::HelperOptions;
     use super::*;
-    use crate::origin_address::OriginAddress;
+    use crate::OriginSettings;
+    use crate::fetcher::OriginSpread;
+    use crate::origin_files::HandedFiles;
     use reqwest::header::{ETAG, HeaderMap};
 
     /// A viewer once waited for a block that had arrived: it was marked as being fetched, and not yet as fetched ahead.
@@ -420,7 +422,9 @@ mod tests {
     fn a_viewer_is_known_to_wait_for_marked_blocks_and_what_is_removed_is_not_expected() {
         let cache = tempfile::tempdir().unwrap();
         let options = HelperOptions {
-            origins: vec![OriginAddress::parse("http://127.0.0.1:1").unwrap()],
+            origins: vec![OriginSettings::at("http://127.0.0.1:1")],
+            spread: OriginSpread::default(),
+            files: HandedFiles::none(),
             cache: cache.path().to_owned(),
             bytes_max: 1 << 30,
             silent_max: Duration::from_secs(1),
