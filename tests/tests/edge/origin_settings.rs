@@ -135,7 +135,7 @@ fn a_replaced_file_of_a_header_is_used_from_then_on_and_a_bad_one_is_reported() 
     until("the new secret to be sent", || sent() == "second");
     server.stderr.wait_for("the files for origins reloaded");
     replace(&secret, "third\nthird\n");
-    let line = server.stderr.wait_for("already loaded stay in use");
+    let line = server.stderr.wait_for("loaded for this origin stays in use");
     assert!(line.contains("X-Origin-Secret") && line.contains(secret.to_str().unwrap()), "{line}");
     assert!(!line.contains("third"), "{line}");
     assert_eq!(sent(), "second");

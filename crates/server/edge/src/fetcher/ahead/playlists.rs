@@ -146,7 +146,7 @@ mod tests {
         read(&mut playlists, path, 7, &playlist(&uris));
         assert!(playlists.has(path, 7) && !playlists.has(path, 8) && !playlists.has("/", 7));
         assert_eq!(playlists.after("/live/hd/1.ts", 1), ["/live/hd/2.ts"]);
-        assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/sd/%C3%A9.ts", "/live/4+.ts"]);
+        assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/sd/%C3%A9.ts", "/live/4%2B.ts"]);
         assert_eq!(playlists.after("/live/hd/none.ts", 9), [] as [String; 0]);
         read(&mut playlists, path, 8, &playlist(&["2.ts", "3.ts"]));
         assert_eq!(playlists.after("/live/hd/1.ts", 9), [] as [String; 0]);
