@@ -93,7 +93,7 @@ fn a_fault_near_headers_for_an_origin_shows_none_of_them() {
     for (text, fault) in [
         (format!(r#"origin = {{ url = "http://a", hots = "b", {secret} }}"#), "hots"),
         (format!(r#"origin = {{ url = "http://a" {secret} }}"#), "line 3"),
-        (r#"origin = { url = "http://a", headers = "X-A: swordfish" }"#.to_owned(), "the text"),
+        (r#"origin = { url = "http://a", headers = "X-A: swordfish" }"#.to_owned(), "..."),
         ("[edge.origin.headers]\nX-A = \"swordfish\n".to_owned(), "line 4"),
     ] {
         std::fs::write(&file, format!("workers = 2\n[edge]\n{text}\n")).unwrap();
