@@ -19,7 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
     for block in rest.trim_matches('\n').split("\n\n") {
         if !block.contains("-->") {
             let first = block.lines().next().unwrap_or_default();
-            assert!(["STYLE", "REGION"].contains(&first.trim_end_matches([' ', '\t'])), "{block:?}");
+            assert!(
+                ["STYLE", "REGION"].contains(&first.trim_end_matches([' ', '\t'])),
+                "{block:?}"
+            );
             continue;
         }
         let times = block.lines().take(2).find_map(|line| line.split_once(" --> "));
