@@ -58,7 +58,8 @@ pub struct List {
     is_complete: bool,
     /// The list as JSON, shared by all responses.
     pub json: Arc<[u8]>,
-    /// The same in gzip's format (RFC 1952): a tenth of the size. The list of some titles has none, because a worker makes it.
+    /// The same in gzip's format (RFC 1952): a tenth of the size. A list that is shorter without has none, nor has that
+    /// of some titles, because a worker makes it.
     pub gzip: Option<Arc<[u8]>>,
     /// The number in `titles` of the title with each composed name (NFC). The list of some titles has none.
     numbers: HashMap<Box<[u8]>, usize>,
@@ -229,6 +230,9 @@ impl List {
     fn finished(self) -> Self {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         let written = gzip.write_all(&self.json).and_then(|()| gzip.finish());
+        let gzip = written.expect("memory takes all that is written");
+        // A list of one title is shorter as it is.
+        let gzip = (gzip.len() < self.json.len()).then(|| gzip.into());
         let mut numbers = HashMap::new();
         for (number, (name, _)) in self.titles.iter().enumerate() {
             let name = name.as_os_str().as_bytes();
@@ -238,11 +242,7 @@ impl List {
                 numbers.insert(composed.as_ref().into(), number);
             }
         }
-        Self {
-            gzip: Some(written.expect("memory takes all that is written").into()),
-            numbers,
-            ..self
-        }
+        Self { gzip, numbers, ..self }
     }
 
     /// The title at this place of the library, by either form of its name: the place as it is on disk, and the title as JSON.
