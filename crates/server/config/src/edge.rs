@@ -56,8 +56,8 @@ pub struct EdgeConfig {
     /// a response is for all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_url: Option<String>,
-    /// Whether to fetch what players announce that they request next (CMCD). Off by default until it has been watched in operation: a fault there would
-    /// concern viewers who get nothing from it.
+    /// Whether to fetch what players announce that they request next (CMCD). Off by default until it has been watched in operation: a fault there
+    /// would concern viewers who get nothing from it.
     pub ahead_cmcd: bool,
     /// How many segments after the requested one to fetch, by its HLS playlist. None by default: each viewer who stops or changes the quality wastes
     /// them, and only the operator knows what a request or a byte of the origin costs.

@@ -176,9 +176,7 @@ impl EdgeLink {
                 if fetched_bytes > 0 {
                     self.origin_health.note(None);
                 }
-                if let Some(live) = self.live(object) {
-                    live.arrived.note(first..end);
-                }
+                self.live(object).iter().for_each(|live| live.arrived.note(first..end));
             }
             EdgeTold::Failed { object, first, end, why, said } => {
                 if let Some(live) = self.live(object) {
@@ -196,14 +194,11 @@ impl EdgeLink {
             }
             EdgeTold::Invalid { path, object } => self.table().invalidate(&path, object),
             EdgeTold::Stale { object } => {
-                if let Some(live) = self.live(object) {
-                    live.make_stale();
-                }
+                self.live(object).iter().for_each(|live| live.make_stale());
             }
             EdgeTold::Purged { ticket, purged } => {
-                if let Some(line) = self.purging.done(ticket, purged) {
-                    eprintln!("fullbore: {line}");
-                }
+                let line = self.purging.done(ticket, purged);
+                line.iter().for_each(|line| eprintln!("fullbore: {line}"));
             }
             EdgeTold::Passed { ticket, response } => self.take_passed(ticket, *response, file),
             EdgeTold::Grown { object, bytes, is_whole } => self.grow(object, bytes, is_whole),

@@ -64,7 +64,7 @@ pub fn inquire(socket: &Path, inquiry: Inquiry) -> Result<Findings, EdgeRequestE
 /// # Errors
 /// If there is none, or it refuses.
 pub fn purges(socket: &Path) -> Result<Vec<PurgeRecord>, EdgeRequestError> {
-    match exchange(socket, &ToOld::ShowPurges)? {
+    match exchange(socket, &ToOld::Purges)? {
         ToNew::Purges { purges } => Ok(purges),
         _ => Err(EdgeRequestError::Mute),
     }

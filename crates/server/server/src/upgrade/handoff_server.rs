@@ -109,10 +109,7 @@ impl HandoffServer {
                 self.inquire(line, inquiry);
                 return Ok(false);
             }
-            Some((ToOld::ShowPurges, _)) => {
-                self.show_purges(line);
-                return Ok(false);
-            }
+            Some((ToOld::Purges, _)) => return self.purges(line).map(|()| false).map_err(cannot),
             Some((ToOld::Failed { why }, _)) => {
                 return Err(HandoffFailed(format!("an upgrade failed: {}", one_line(&why))));
             }
@@ -171,9 +168,16 @@ impl HandoffServer {
     }
 
     /// Sends the latest purges.
-    fn show_purges(&self, line: &OwnedFd) {
-        let Some(edge) = self.admin.edge() else { return refuse(line, NO_EDGE) };
-        drop(packets::send(line, &ToNew::Purges { purges: edge.recent_purges() }, None));
+    fn purges(&self, line: &OwnedFd) -> io::Result<()> {
+        match self.admin.edge() {
+            Some(edge) => {
+                packets::send(line, &ToNew::Purges { purges: edge.recent_purges() }, None)
+            }
+            None => {
+                refuse(line, NO_EDGE);
+                Ok(())
+            }
+        }
     }
 
     /// Answers a question about what is stored.

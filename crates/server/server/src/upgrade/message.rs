@@ -35,7 +35,7 @@ pub(crate) enum ToOld {
         inquiry: Inquiry,
     },
     /// Show me a caching edge's latest purges.
-    ShowPurges,
+    Purges,
     /// I cannot start.
     Failed {
         /// In words.
