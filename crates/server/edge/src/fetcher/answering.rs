@@ -583,9 +583,6 @@ fn described(
 mod tests {
     use super::super::HelperOptions;
     use super::*;
-    use crate::OriginSettings;
-    use crate::fetcher::OriginSpread;
-    use crate::origin_files::HandedFiles;
 
     #[test]
     fn only_pages_missing_files_and_errors_count_for_other_viewers_of_a_path() {
@@ -614,16 +611,7 @@ mod tests {
     #[test]
     fn a_question_whose_task_panics_is_answered_and_can_be_asked_again() {
         let cache = tempfile::tempdir().unwrap();
-        let options = HelperOptions {
-            origins: vec![OriginSettings::at("http://127.0.0.1:1")],
-            spread: OriginSpread::default(),
-            files: HandedFiles::none(),
-            cache: cache.path().to_owned(),
-            bytes_max: 1 << 30,
-            silent_max: Duration::from_secs(1),
-            is_confined: false,
-        };
-        let (helper, told) = Helper::new(options).unwrap();
+        let (helper, told) = Helper::new(HelperOptions::of_test(cache.path(), 1 << 30)).unwrap();
         let helper = Arc::new(helper);
         assert!(helper.known().begin("/a"));
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

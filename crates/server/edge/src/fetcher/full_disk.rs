@@ -126,8 +126,6 @@ mod tests {
     use super::super::{HelperOptions, OBJECT_BYTES};
     use super::*;
     use crate::contract::BLOCK_BYTES;
-    use crate::origin_files::HandedFiles;
-    use crate::origin_settings::OriginSettings;
     use crate::policy::Terms;
     use std::path::Path;
     use std::sync::Arc;
@@ -138,16 +136,7 @@ mod tests {
 
     /// A helper with room for this many bytes of objects.
     fn helper(cache: &Path, bytes_max: u64) -> Helper {
-        let options = HelperOptions {
-            origins: vec![OriginSettings::at("http://127.0.0.1:1")],
-            spread: crate::fetcher::OriginSpread::default(),
-            files: HandedFiles::none(),
-            cache: cache.to_owned(),
-            bytes_max,
-            silent_max: Duration::from_secs(1),
-            is_confined: false,
-        };
-        let (helper, _) = Helper::new(options).unwrap();
+        let (helper, _) = Helper::new(HelperOptions::of_test(cache, bytes_max)).unwrap();
         (0..OBJECTS).for_each(|number| add(&helper, &format!("/{number}"), BLOCK_BYTES));
         helper
     }

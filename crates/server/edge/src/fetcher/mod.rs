@@ -214,6 +214,22 @@ impl Known {
     }
 }
 
+#[cfg(test)]
+impl HelperOptions {
+    /// For a test of one helper, with an origin that nothing answers for.
+    fn of_test(cache: &std::path::Path, bytes_max: u64) -> Self {
+        Self {
+            origins: vec![OriginSettings::at("http://127.0.0.1:1")],
+            spread: OriginSpread::default(),
+            files: HandedFiles::none(),
+            cache: cache.to_owned(),
+            bytes_max,
+            silent_max: Duration::from_secs(1),
+            is_confined: false,
+        }
+    }
+}
+
 impl Helper {
     /// Opens the cache, and drops privileges that are not needed any more. Also returns the receiver of the messages to send.
     fn new(options: HelperOptions) -> io::Result<(Self, Receiver<Telling>)> {

@@ -8,8 +8,6 @@ use crate::fetcher::HelperOptions;
 use crate::fetcher::origin_answer::stored;
 use crate::fetcher::slots::REQUESTS_MAX;
 use crate::http_cache::may_store;
-use crate::origin_files::HandedFiles;
-use crate::origin_settings::OriginSettings;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -327,13 +325,8 @@ fn a_response_to_head_confirms_only_a_version_that_it_names() {
 fn a_change_that_gets_no_turn_at_the_origin_is_not_sent() {
     let cache = tempfile::tempdir().unwrap();
     let options = HelperOptions {
-        origins: vec![OriginSettings::at("http://127.0.0.1:1")],
-        spread: crate::fetcher::OriginSpread::default(),
-        files: HandedFiles::none(),
-        cache: cache.path().to_owned(),
-        bytes_max: 1 << 30,
         silent_max: Duration::from_millis(1),
-        is_confined: false,
+        ..HelperOptions::of_test(cache.path(), 1 << 30)
     };
     let helper = Arc::new(Helper::new(options).unwrap().0);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();

@@ -411,9 +411,6 @@ impl Helper {
 mod tests {
     use super::super::HelperOptions;
     use super::*;
-    use crate::OriginSettings;
-    use crate::fetcher::OriginSpread;
-    use crate::origin_files::HandedFiles;
     use reqwest::header::{ETAG, HeaderMap};
 
     /// A viewer once waited for a block that had arrived: it was marked as being fetched, and not yet as fetched ahead.
@@ -421,16 +418,7 @@ mod tests {
     #[allow(clippy::single_range_in_vec_init, reason = "a list of runs, of which there may be one")]
     fn a_viewer_is_known_to_wait_for_marked_blocks_and_what_is_removed_is_not_expected() {
         let cache = tempfile::tempdir().unwrap();
-        let options = HelperOptions {
-            origins: vec![OriginSettings::at("http://127.0.0.1:1")],
-            spread: OriginSpread::default(),
-            files: HandedFiles::none(),
-            cache: cache.path().to_owned(),
-            bytes_max: 1 << 30,
-            silent_max: Duration::from_secs(1),
-            is_confined: false,
-        };
-        let (helper, _) = Helper::new(options).unwrap();
+        let (helper, _) = Helper::new(HelperOptions::of_test(cache.path(), 1 << 30)).unwrap();
         let header = HeaderMap::from_iter([(ETAG, "\"v\"".parse().unwrap())]);
         let terms = crate::policy::terms("/a", &header).unwrap();
         let film = Arc::new(helper.store.create("/a", 4 * BLOCK_BYTES, terms).unwrap());
