@@ -1,6 +1,6 @@
 //! What other sites show of a link to a title, and whether they may show its player in a frame.
 
-use crate::pages::titles;
+use crate::pages::{titles, write};
 use crate::support::served::Served;
 use crate::support::viewer::{Protocol, Response, Viewer};
 use std::path::Path;
@@ -9,11 +9,7 @@ use token::{Grant, KeyRing};
 /// A title with a poster, a plain file with an odd name, and one in a folder.
 fn library() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    let write = |path: &str, content: &str| {
-        let path = root.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    };
+    let write = |path: &str, content: &str| write(root.path(), path, content);
     write("films/a_film/master.m3u8", "#EXTM3U\n");
     write(
         "films/a_film/title.json",

@@ -5,14 +5,17 @@ use crate::support::viewer::{Protocol, Response, Viewer};
 use std::io::Read;
 use std::path::Path;
 
+/// Writes a file below `root`, and makes its folders.
+pub(crate) fn write(root: &Path, path: &str, content: &str) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
 /// A library with a title that ingest could have made and a plain file.
 fn library() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
-    let write = |path: &str, content: &str| {
-        let path = root.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    };
+    let write = |path: &str, content: &str| write(root.path(), path, content);
     write("a film/master.m3u8", "#EXTM3U\n");
     write(
         "a film/title.json",
