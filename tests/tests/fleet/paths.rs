@@ -18,7 +18,8 @@ const NARROWED: usize = 2;
 
 /// The amounts and durations.
 struct Evening {
-    viewers_per_network: usize,
+    /// Viewers of each network. The gateway draws the site of each, so few of them might all be where nothing breaks.
+    viewers: [usize; 3],
     buffer: &'static str,
     over: &'static str,
     fault_after: Duration,
@@ -38,13 +39,14 @@ fn watch(evening: &Evening) -> Option<[Ran; 3]> {
         let fleet =
             Fleet::with(&NAMES, evening.segments, &Extras { networks, ..Extras::default() });
         let words = format!(
-            "--viewers {} --over {} --duration {} --watch 1h --buffer {}",
-            evening.viewers_per_network, evening.over, evening.duration, evening.buffer
+            "--over {} --duration {} --watch 1h --buffer {}",
+            evening.over, evening.duration, evening.buffer
         );
         std::thread::scope(|scope| {
             let runs = [UNHARMED, CUT_OFF, NARROWED].map(|group| {
-                let (network, film, words) = (&town.viewers[group], fleet.film(), &words);
-                scope.spawn(move || network.inside(|| swarm(&film, words)))
+                let (network, film) = (&town.viewers[group], fleet.film());
+                let words = format!("--viewers {} {words}", evening.viewers[group]);
+                scope.spawn(move || network.inside(|| swarm(&film, &words)))
             });
             // sleeps: the time until the paths break, as the evening says
             std::thread::sleep(evening.fault_after);
@@ -90,28 +92,24 @@ fn is_told(fleet: &Fleet) {
 }
 
 fn check(evening: &Evening, [unharmed, cut_off, narrowed]: &[Ran; 3]) {
-    let viewers = evening.viewers_per_network as f64;
-    for ran in [unharmed, cut_off, narrowed] {
-        assert_eq!(ran.number("sessions/started"), viewers, "{}\n{}", ran.figures, ran.stderr);
+    for (ran, viewers) in [unharmed, cut_off, narrowed].into_iter().zip(evening.viewers) {
+        let started = ran.number("sessions/started");
+        assert_eq!(started, viewers as f64, "{}\n{}", ran.figures, ran.stderr);
     }
-    let stalled = |ran: &Ran| viewers - ran.number("sessions/without_stall");
+    let stalled = |ran: &Ran| ran.number("sessions/started") - ran.number("sessions/without_stall");
     // Without a fault: if they stall, too, the rest is void.
     nobody_stalled(unharmed);
     for (ran, nodes) in [(cut_off, ["node-1", "node-2"]), (narrowed, ["node-3", "node-4"])] {
         let hit: Vec<_> = nodes.into_iter().filter(|name| users_of(ran, name) > 0).collect();
-        assert!(!hit.is_empty(), "the fault hit no viewer: {}", ran.figures);
         hit.iter().for_each(|name| check_elsewhere(ran, name));
-        let allowed = viewers * evening.stalled_percent_max / 100.0;
+        let allowed = ran.number("sessions/started") * evening.stalled_percent_max / 100.0;
         match allowed < 1.0 {
             true => nobody_stalled(ran),
             false => assert!(stalled(ran) <= allowed, "{}\n{}", ran.figures, ran.stderr),
         }
         let moves = ran.figures["moves"].as_object().expect("moves");
-        assert!(
-            moves.values().filter_map(serde_json::Value::as_u64).sum::<u64>() > 0,
-            "{}",
-            ran.figures
-        );
+        let moved: u64 = moves.values().filter_map(serde_json::Value::as_u64).sum();
+        assert!(moved > 0, "the fault hit no viewer: {}", ran.figures);
     }
     assert!(cut_off.errors("silence") > 0, "no viewer got silence: {}", cut_off.figures);
 }
@@ -119,7 +117,8 @@ fn check(evening: &Evening, [unharmed, cut_off, narrowed]: &[Ran; 3]) {
 #[test]
 fn viewers_notice_neither_a_site_that_vanishes_nor_a_line_with_200_kilobits() {
     let evening = Evening {
-        viewers_per_network: 12,
+        // The chance that no viewer of a network plays from the site that vanishes for it: (2/3)^30, one in 190,000. With 12 it was one in 130.
+        viewers: [12, 30, 12],
         buffer: "30s",
         over: "3s",
         fault_after: Duration::from_secs(12),
@@ -135,7 +134,7 @@ fn viewers_notice_neither_a_site_that_vanishes_nor_a_line_with_200_kilobits() {
 #[ignore = "takes two minutes of an idle machine: ./run fleet-lab"]
 fn two_hundred_viewers_with_half_a_minute_of_buffer_hardly_notice_either() {
     let evening = Evening {
-        viewers_per_network: 100,
+        viewers: [100; 3],
         buffer: "30s",
         over: "20s",
         fault_after: Duration::from_secs(45),
@@ -150,7 +149,7 @@ fn two_hundred_viewers_with_half_a_minute_of_buffer_hardly_notice_either() {
 #[ignore = "takes eight minutes of an idle machine: ./run fleet-lab"]
 fn viewers_with_two_minutes_of_buffer_notice_neither() {
     let evening = Evening {
-        viewers_per_network: 100,
+        viewers: [100; 3],
         buffer: "120s",
         over: "30s",
         fault_after: Duration::from_secs(180),
