@@ -109,11 +109,15 @@ fn each_line(rest: &mut Vec<u8>, bytes: &[u8], mut hear: impl FnMut(&str)) {
     }
 }
 
+/// libgcrypt, which ffmpeg loads for protocols that it isn't allowed to use here, says this where it may lock no memory (`ulimit -l 0`).
+const UNLOCKED: &str = "Warning: using insecure memory!";
+
 /// The beginning of its messages, as one line.
 fn complaints(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let full = text.lines().find(|line| FULL.iter().any(|full| line.contains(full)));
-    let lines = text.lines().map(without_speaker).filter(|line| !line.is_empty());
+    let lines = text.lines().map(without_speaker);
+    let lines = lines.filter(|line| !line.is_empty() && *line != UNLOCKED);
     lines.take(SAID_LINES_MAX).chain(full).collect::<Vec<_>>().join("; ")
 }
 
@@ -195,6 +199,13 @@ mod tests {
         assert_eq!(without_speaker("[h264 @ 0x55d0] no frame!"), "no frame!");
         assert_eq!(without_speaker("[not] a speaker"), "[not] a speaker");
         assert_eq!(without_speaker("file:a.mp4: Invalid"), "file:a.mp4: Invalid");
+    }
+
+    #[test]
+    fn a_machine_where_no_memory_may_be_locked_is_no_fault_of_the_film() {
+        assert_eq!(complaints(b"Warning: using insecure memory!\n"), "");
+        let said = b"Warning: using insecure memory!\n[h264 @ 0x55d0] no frame!\n";
+        assert_eq!(complaints(said), "no frame!");
     }
 
     #[test]
