@@ -4,11 +4,11 @@
 #
 # A program stands in for the editor: it adds the three lines that docs/serve.md prints. The authority is Pebble,
 # Let's Encrypt's server for tests, which runs in the guest, so two more lines give its address and its root. The guest has no network.
-# Afterwards the same guest upgrades, reloads, removes and purges the package.
+# Afterwards the same guest makes titles by the unit that watches a folder, and upgrades, reloads, removes and purges the package.
 # shellcheck source=lab/machine.bash
 . lab/machine.bash
 
-GUIDE_NEEDS=(debootstrap=debootstrap unshare=util-linux mke2fs=e2fsprogs pebble=pebble pebble-challtestsrv=pebble openssl=openssl)
+GUIDE_NEEDS=(debootstrap=debootstrap unshare=util-linux mke2fs=e2fsprogs pebble=pebble pebble-challtestsrv=pebble openssl=openssl ffmpeg=ffmpeg)
 GUIDE_DEADLINE=${GUIDE_DEADLINE:-1200} # an emulator needs minutes
 
 # The commands of the guide, except for the one that builds the package.
@@ -25,11 +25,11 @@ guide_lines() {
 }
 
 guide_root() { # ROOT SUITE DEB
-  local host=video.example.org
+  local name host=video.example.org
   bare_root "$1" "$2"
   bare_in "$1" 'export DEBIAN_FRONTEND=noninteractive
     apt-get -qq update
-    apt-get -qq install -y --no-install-recommends curl iproute2 kmod procps sudo systemd systemd-sysv >/dev/null
+    apt-get -qq install -y --no-install-recommends curl ffmpeg iproute2 kmod procps sudo systemd systemd-sysv >/dev/null
     apt-get clean; rm -rf /var/lib/apt/lists/*' >&2
   mkdir -p "$1/guide/clone/target/package" "$1/guide/pebble" "$1/usr/local/bin"
   cp "$3" "$1/guide/clone/target/package/"
@@ -38,6 +38,9 @@ guide_root() { # ROOT SUITE DEB
   mv "$1/guide/newer.deb" "$1/guide/clone/NEWER.deb"
   cp "$(command -v pebble)" "$(command -v pebble-challtestsrv)" "$1/usr/local/bin/"
   printf '127.0.0.1 localhost %s\n' "$host" >"$1/etc/hosts"
+  for name in first second; do
+    ffmpeg -nostdin -v error -f lavfi -i testsrc2=s=320x180:r=25:d=4 -f lavfi -i sine=d=4 -c:v libx264 -preset ultrafast -c:a aac "$1/guide/$name.mkv"
+  done
   # With a configuration of its own, because the usual one makes an authority's certificate.
   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost \
     -addext basicConstraints=critical,CA:FALSE -config <(printf '[req]\ndistinguished_name = name\n[name]\n') \
@@ -53,6 +56,7 @@ JSON
   printf '#!/bin/sh\nset -e\n{ echo; cat /guide/lines; } >>"$1"\n' >"$1/usr/local/bin/editor"
   chmod 755 "$1/usr/local/bin/editor"
   install -m 755 packaging/guide-in-guest "$1/guide/judge"
+  install -m 755 packaging/ingest-in-guest "$1/guide/judge-ingest"
   install -m 755 packaging/later-in-guest "$1/guide/judge-later"
   printf '%s\n' '[Unit]' 'Description=The first guide' 'After=multi-user.target' '[Service]' 'Type=oneshot' 'ExecStart=/guide/judge' \
     'StandardOutput=file:/dev/ttyS0' 'StandardError=inherit' 'TimeoutStartSec=infinity' 'ExecStopPost=/bin/systemctl poweroff --force --force' \
