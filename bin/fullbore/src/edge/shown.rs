@@ -83,7 +83,7 @@ fn copy_document(copy: &KeptCopy, now: u64) -> Value {
 
 #[cfg(test)]
 pub(super) fn copy() -> KeptCopy {
-    use edge::inquiry::BroughtAhead;
+    use edge::inquiry::FetchedAhead;
     KeptCopy {
         is_film: true,
         status: 200,
@@ -99,7 +99,7 @@ pub(super) fn copy() -> KeptCopy {
         selected_by: vec![("accept-language".into(), Some("de".into())), ("x".into(), None)],
         used_seconds_ago: None,
         origin: Some("http://b".into()),
-        ahead: Some(BroughtAhead { source: "cmcd".into(), seconds_ago: 65, is_used: false }),
+        ahead: Some(FetchedAhead { source: "cmcd".into(), seconds_ago: 65, is_used: false }),
     }
 }
 

@@ -4,7 +4,7 @@ use super::server_choice::ServerChoice;
 use super::shown::{document, lifetime, size, span};
 use crate::{say, tell};
 use clap::Args;
-use edge::inquiry::{BroughtAhead, Findings, Inquiry, KeptCopy};
+use edge::inquiry::{FetchedAhead, Findings, Inquiry, KeptCopy};
 use serde_json::json;
 use server::upgrade;
 use std::process::ExitCode;
@@ -121,7 +121,7 @@ fn copy_lines(copy: &KeptCopy) -> Vec<String> {
 }
 
 /// How it came here before a viewer requested it.
-fn ahead(BroughtAhead { source, seconds_ago, is_used }: &BroughtAhead) -> String {
+fn ahead(FetchedAhead { source, seconds_ago, is_used }: &FetchedAhead) -> String {
     let why = match source.as_str() {
         "cmcd" => "a player had announced it",
         "playlist" => "it follows in a playlist",

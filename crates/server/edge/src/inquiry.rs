@@ -76,12 +76,12 @@ pub struct KeptCopy {
     pub origin: Option<String>,
     /// How it came here, if it was fetched before a viewer requested it, and since the helper started.
     #[serde(default)]
-    pub ahead: Option<BroughtAhead>,
+    pub ahead: Option<FetchedAhead>,
 }
 
 /// Something that was fetched ahead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BroughtAhead {
+pub struct FetchedAhead {
     /// `cmcd` if a player has announced it, `playlist` if it follows in a playlist.
     pub source: String,
     /// When.

@@ -1,36 +1,21 @@
 //! References to other paths of the same server, as playlists and players write them (RFC 3986 section 5.2).
 
-/// The path and query that `reference` means in a resource at `base`, a path that may have a query. None if it names a server, which may be another
-/// one.
+use reqwest::Url;
+
+/// Stands in for the server's own address, which a path alone doesn't have.
+const SERVER: &str = "http://server.invalid";
+
+/// The path and query that `reference` means in a resource at `base`, a path that may have a query. None if that is on another server, or `base` itself.
 pub fn resolved(base: &str, reference: &str) -> Option<String> {
-    let reference = reference.split('#').next()?;
-    let (path, query) = match reference.split_once('?') {
-        Some((path, query)) => (path, Some(query)),
-        None => (reference, None),
-    };
-    let first_segment = path.split('/').next()?;
-    if path.starts_with("//") || first_segment.contains(':') || path.is_empty() {
+    // The library leaves them out, so it would find another name.
+    if reference.contains(|one: char| one.is_ascii_control()) {
         return None;
     }
-    let base = base.split('?').next()?;
-    let folder = match path.starts_with('/') {
-        true => "",
-        false => base.rsplit_once('/')?.0,
-    };
-    let mut segments: Vec<&str> = folder.split('/').skip(1).collect();
-    let named = path.strip_prefix('/').unwrap_or(path);
-    let mut last_is_dots = false;
-    for segment in named.split('/') {
-        last_is_dots = matches!(segment, "." | "..");
-        match segment {
-            "." => {}
-            ".." => drop(segments.pop()),
-            segment => segments.push(segment),
-        }
-    }
-    let slash = if last_is_dots { "/" } else { "" };
-    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-    Some(format!("/{}{slash}{query}", segments.join("/")))
+    let base = Url::parse(&format!("{SERVER}{base}")).ok()?;
+    let meant = base.join(reference).ok().filter(|meant| meant.origin() == base.origin())?;
+    let query = |url: &Url| url.query().map(|query| format!("?{query}")).unwrap_or_default();
+    let [from, to] = [&base, &meant].map(|url| format!("{}{}", url.path(), query(url)));
+    (to != from).then_some(to)
 }
 
 #[cfg(test)]
@@ -49,12 +34,18 @@ mod tests {
             ("/b/../c.ts", "/c.ts"),
             ("..", "/t/token/"),
             ("b/c:d.ts", "/t/token/films/b/c:d.ts"),
+            ("?a=b", "/t/token/films/a.m3u8?a=b"),
+            ("a b\u{e9}.ts", "/t/token/films/a%20b%C3%A9.ts"),
+            ("%2e%2e/b.ts", "/t/token/b.ts"),
         ] {
             assert_eq!(resolved(base, reference).as_deref(), Some(path), "{reference}");
         }
-        for reference in ["//other/b.ts", "https://other/b.ts", "data:,b", "", "?a=b", "#a"] {
+        for reference in
+            ["//other/b.ts", "https://other/b.ts", "data:,b", "", "#a", "http://[b", "b.ts\0"]
+        {
             assert_eq!(resolved(base, reference), None, "{reference}");
         }
         assert_eq!(resolved("/a", "b"), Some("/b".into()));
+        assert_eq!(resolved("//a/b", "c"), Some("//a/c".into()));
     }
 }

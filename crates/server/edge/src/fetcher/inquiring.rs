@@ -180,7 +180,7 @@ fn kept_bytes(kept: &KeptPath) -> usize {
 mod tests {
     use super::*;
     use crate::contract::{EdgeTold, PATH_BYTES_MAX};
-    use crate::inquiry::BroughtAhead;
+    use crate::inquiry::FetchedAhead;
     use helper_process::packets::PACKET_BYTES_MAX;
 
     #[test]
@@ -211,7 +211,7 @@ mod tests {
             selected_by: vec![("x".into(), Some("\"".repeat(CHARACTERS_MAX))); 5],
             used_seconds_ago: Some(u64::MAX),
             origin: Some("\"".repeat(CHARACTERS_MAX)),
-            ahead: Some(BroughtAhead {
+            ahead: Some(FetchedAhead {
                 source: "playlist".into(),
                 seconds_ago: u64::MAX,
                 is_used: false,

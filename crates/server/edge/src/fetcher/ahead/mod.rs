@@ -9,12 +9,12 @@
 //! - Only what is bounded is fetched: [`AHEAD_BYTES_MAX`] of a film, and other responses of at most a block, by their `Content-Length`. What turns
 //!   out to be longer is given up at once.
 //! - The origin is asked once for what is fetched ahead: a viewer who requests it meanwhile gets it from there.
-//! - The server learns of what was fetched ahead when a viewer requests it. So each first use is seen, and [`brought`] knows what was wasted.
+//! - The server learns of what was fetched ahead when a viewer requests it. So each first use is seen, and [`outcomes`] knows what was wasted.
 //!
-//! Locks are taken in this order: responses, [`Brought`], known objects, and the blocks of an object. [`Brought`] is locked while blocks are marked
+//! Locks are taken in this order: responses, [`Outcomes`], known objects, and the blocks of an object. [`Outcomes`] is locked while blocks are marked
 //! as being fetched, so a viewer who finds them marked is known to wait for them.
 
-mod brought;
+mod outcomes;
 mod playlists;
 mod queue;
 mod tallies;
@@ -26,9 +26,9 @@ use crate::contract::{
     AHEAD_BYTES_MAX, AheadHint, BLOCK_BYTES, EdgeTold, ForwardedRequest, Trouble,
 };
 use crate::http_cache::{ResponseKind, is_blocking_reload};
-use crate::inquiry::BroughtAhead;
+use crate::inquiry::FetchedAhead;
 use crate::store::{Runs, Stored};
-use brought::{AheadCounts, Brought};
+use outcomes::{AheadCounts, Outcomes};
 use playlists::{PLAYLIST_BYTES_MAX, Playlists};
 use queue::{AheadQueue, AheadSource, WantedAhead};
 use reqwest::Response;
@@ -69,7 +69,7 @@ pub(super) struct Ahead {
     followed: Mutex<VecDeque<Followed>>,
     has_followed: Notify,
     playlists: Mutex<Playlists>,
-    brought: Mutex<Brought>,
+    outcomes: Mutex<Outcomes>,
     at_once: Arc<Semaphore>,
 }
 
@@ -82,40 +82,40 @@ struct Followed {
 
 impl Default for Ahead {
     fn default() -> Self {
-        let (queue, news, followed, has_followed, playlists, brought) = Default::default();
+        let (queue, news, followed, has_followed, playlists, outcomes) = Default::default();
         let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
-        Self { queue, news, followed, has_followed, playlists, brought, at_once }
+        Self { queue, news, followed, has_followed, playlists, outcomes, at_once }
     }
 }
 
 impl Ahead {
     /// A block has arrived. Returns whether no viewer waits for it, because it was fetched ahead.
     pub(super) fn arrive(&self, number: u64, block: u64, bytes: u64) -> bool {
-        self.brought().arrive(number, block, bytes, Instant::now())
+        self.outcomes().arrive(number, block, bytes, Instant::now())
     }
 
     /// Blocks that were not fetched.
     pub(super) fn fail(&self, number: u64, blocks: &Range<u64>) {
-        self.brought().fail(number, blocks);
+        self.outcomes().fail(number, blocks);
     }
 
     /// A viewer takes all of a response that is no object.
     pub(super) fn take_response(&self, number: u64) {
-        self.brought().take(number, 0..1, Instant::now());
+        self.outcomes().take(number, 0..1, Instant::now());
     }
 
     /// A viewer takes blocks of an object, or waits for them, or has them fetched.
     pub(super) fn take(&self, object: &Stored, blocks: Range<u64>) -> Runs {
-        let mut brought = self.brought();
-        brought.take(object.number, blocks.clone(), Instant::now());
+        let mut outcomes = self.outcomes();
+        outcomes.take(object.number, blocks.clone(), Instant::now());
         object.take(blocks)
     }
 
     /// A viewer takes this block first. Returns the blocks from there on that were fetched ahead. It takes the others as it reads them.
     pub(super) fn take_first(&self, number: u64, block: u64) -> Option<(u64, u64)> {
-        let mut brought = self.brought();
-        let end = brought.there_until(number, block)?;
-        brought.take(number, block..block + 1, Instant::now());
+        let mut outcomes = self.outcomes();
+        let end = outcomes.there_until(number, block)?;
+        outcomes.take(number, block..block + 1, Instant::now());
         Some((block, end))
     }
 
@@ -124,8 +124,8 @@ impl Ahead {
         if sent.end - sent.start <= AHEAD_BYTES_MAX {
             return false;
         }
-        let mut brought = self.brought();
-        let is_given_up = brought.give_up(object.number, blocks, Instant::now());
+        let mut outcomes = self.outcomes();
+        let is_given_up = outcomes.give_up(object.number, blocks, Instant::now());
         if is_given_up {
             object.give_back(blocks.clone());
         }
@@ -134,20 +134,20 @@ impl Ahead {
 
     /// An object or a response is removed.
     pub(super) fn remove(&self, number: u64) {
-        self.brought().remove(number, Instant::now());
+        self.outcomes().remove(number, Instant::now());
     }
 
     /// Whether an object was fetched ahead, and what became of it.
-    pub(super) fn find(&self, number: u64, now: Instant) -> Option<BroughtAhead> {
-        self.brought().find(number, now)
+    pub(super) fn find(&self, number: u64, now: Instant) -> Option<FetchedAhead> {
+        self.outcomes().find(number, now)
     }
 
     /// There was no answer to keep.
     pub(super) fn note_refused(&self, (client, _): AheadFor, why: Trouble) {
-        let (now, mut brought) = (Instant::now(), self.brought());
+        let (now, mut outcomes) = (Instant::now(), self.outcomes());
         match why.is_failure() {
-            true => brought.tallies.note_failed(client, now),
-            false => brought.note_lost(client, 0, now),
+            true => outcomes.tallies.note_failed(client, now),
+            false => outcomes.note_lost(client, 0, now),
         }
     }
 
@@ -177,8 +177,8 @@ impl Ahead {
         self.playlists.lock().expect("no holder of this lock can panic")
     }
 
-    fn brought(&self) -> MutexGuard<'_, Brought> {
-        self.brought.lock().expect("no holder of this lock can panic")
+    fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
+        self.outcomes.lock().expect("no holder of this lock can panic")
     }
 }
 
@@ -193,7 +193,7 @@ impl Helper {
     /// A viewer has requested something, and may request other things next.
     pub(super) fn note_hint(&self, hint: AheadHint) {
         let AheadHint { client, path, announced, segments, waste_percent_max } = hint;
-        self.ahead.brought().tallies.waste_percent_max = waste_percent_max;
+        self.ahead.outcomes().tallies.waste_percent_max = waste_percent_max;
         for one in announced {
             let Some(bytes) = one.bytes() else { continue };
             let source = AheadSource::Cmcd;
@@ -272,7 +272,7 @@ impl Helper {
             }
             let now = Instant::now();
             let Some((client, wanted)) = self.ahead.queue().next(now) else { continue };
-            if self.is_missing(&wanted) && self.ahead.brought().tallies.may_go_on(client, now) {
+            if self.is_missing(&wanted) && self.ahead.outcomes().tallies.may_go_on(client, now) {
                 tokio::spawn(Arc::clone(&self).fetch_ahead(client, wanted, place));
             }
         }
@@ -283,11 +283,11 @@ impl Helper {
         let (mut ticks, mut was_paused) = (interval(SWEEP_EVERY), false);
         loop {
             ticks.tick().await;
-            let (now, mut brought) = (Instant::now(), self.ahead.brought());
-            brought.expire(now);
-            let counts = brought.take_counts();
-            let is_paused = brought.tallies.is_paused(now);
-            drop(brought);
+            let (now, mut outcomes) = (Instant::now(), self.ahead.outcomes());
+            outcomes.expire(now);
+            let counts = outcomes.take_counts();
+            let is_paused = outcomes.tallies.is_paused(now);
+            drop(outcomes);
             if counts != AheadCounts::default() || is_paused != was_paused {
                 let AheadCounts { fetched, used, wasted } = counts;
                 self.tell(EdgeTold::Ahead { fetched, used, wasted, is_paused });
@@ -348,7 +348,7 @@ impl Helper {
     ) {
         let blocks = bytes.start / BLOCK_BYTES..bytes.end.min(film.size).div_ceil(BLOCK_BYTES);
         // The beginning comes with the answer about the object. One request at a time: there is one slot.
-        while self.ahead.brought().is_arriving(film.number) {
+        while self.ahead.outcomes().is_arriving(film.number) {
             sleep(LOOK_AGAIN).await;
         }
         if film.stored_bytes() == 0 {
@@ -367,13 +367,13 @@ impl Helper {
         ahead_for: AheadFor,
         mark: impl FnOnce() -> Vec<Range<u64>>,
     ) -> Vec<Range<u64>> {
-        let mut brought = self.ahead.brought();
+        let mut outcomes = self.ahead.outcomes();
         if !self.known().by_number.contains_key(&film.number) {
             return Vec::new();
         }
         let runs = mark();
         for run in &runs {
-            brought.expect(film.number, run.clone(), ahead_for, Instant::now());
+            outcomes.expect(film.number, run.clone(), ahead_for, Instant::now());
         }
         runs
     }
@@ -384,20 +384,20 @@ impl Helper {
         let (number, size) = (ready.number(), ready.size());
         // It may have been removed meanwhile.
         let responses = self.responses();
-        let (now, mut brought) = (Instant::now(), self.ahead.brought());
+        let (now, mut outcomes) = (Instant::now(), self.ahead.outcomes());
         match responses.current(number) {
             Some(_) => {
-                brought.expect(number, 0..1, ahead_for, now);
-                brought.arrive(number, 0, size, now);
+                outcomes.expect(number, 0..1, ahead_for, now);
+                outcomes.arrive(number, 0, size, now);
             }
-            None => brought.note_lost(ahead_for.0, size, now),
+            None => outcomes.note_lost(ahead_for.0, size, now),
         }
     }
 
     /// What the origin gives at `path` is nothing to fetch ahead.
     pub(super) fn lose_ahead(&self, path: &str) {
         if let Some((client, _)) = self.ahead_for(path) {
-            self.ahead.brought().note_lost(client, 0, Instant::now());
+            self.ahead.outcomes().note_lost(client, 0, Instant::now());
         }
     }
 

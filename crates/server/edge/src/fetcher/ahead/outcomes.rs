@@ -4,7 +4,7 @@
 
 use super::queue::AheadSource;
 use super::tallies::Tallies;
-use crate::inquiry::BroughtAhead;
+use crate::inquiry::FetchedAhead;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Range;
@@ -15,7 +15,7 @@ const USED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Everything that was fetched ahead.
 #[derive(Default)]
-pub(super) struct Brought {
+pub(super) struct Outcomes {
     objects: HashMap<u64, Object>,
     /// When parts of objects are wasted unless a viewer has taken them, the first ones first.
     due: VecDeque<(Instant, u64, u64)>,
@@ -51,7 +51,7 @@ enum Part {
     There(u64, Instant),
 }
 
-impl Brought {
+impl Outcomes {
     /// These parts of an object are fetched ahead for `client` from now on.
     pub(super) fn expect(
         &mut self,
@@ -176,9 +176,9 @@ impl Brought {
     }
 
     /// For operators: how an object came to be fetched ahead.
-    pub(super) fn find(&self, number: u64, now: Instant) -> Option<BroughtAhead> {
+    pub(super) fn find(&self, number: u64, now: Instant) -> Option<FetchedAhead> {
         let object = self.objects.get(&number)?;
-        Some(BroughtAhead {
+        Some(FetchedAhead {
             source: object.source.as_str().to_owned(),
             seconds_ago: now.saturating_duration_since(object.at).as_secs(),
             is_used: object.is_used,
@@ -233,84 +233,84 @@ mod tests {
     const BY: (IpAddr, AheadSource) =
         (IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)), AheadSource::Cmcd);
 
-    fn bring(brought: &mut Brought, number: u64, parts: Range<u64>, now: Instant) {
-        brought.expect(number, parts.clone(), BY, now);
-        parts.for_each(|part| assert!(brought.arrive(number, part, MIB, now)));
+    fn fetch(outcomes: &mut Outcomes, number: u64, parts: Range<u64>, now: Instant) {
+        outcomes.expect(number, parts.clone(), BY, now);
+        parts.for_each(|part| assert!(outcomes.arrive(number, part, MIB, now)));
     }
 
     #[test]
     fn bytes_are_used_once_viewers_take_them_and_wasted_once_they_are_gone_or_late() {
-        let (mut brought, now) = (Brought::default(), Instant::now());
-        bring(&mut brought, 1, 4..7, now);
-        assert_eq!((brought.there_until(1, 5), brought.there_until(1, 7)), (Some(7), None));
-        brought.take(1, 5..6, now);
-        assert_eq!((brought.there_until(1, 4), brought.there_until(1, 6)), (Some(5), Some(7)));
-        brought.remove(1, now);
+        let (mut outcomes, now) = (Outcomes::default(), Instant::now());
+        fetch(&mut outcomes, 1, 4..7, now);
+        assert_eq!((outcomes.there_until(1, 5), outcomes.there_until(1, 7)), (Some(7), None));
+        outcomes.take(1, 5..6, now);
+        assert_eq!((outcomes.there_until(1, 4), outcomes.there_until(1, 6)), (Some(5), Some(7)));
+        outcomes.remove(1, now);
         let counts = AheadCounts { fetched: 3 * MIB, used: MIB, wasted: 2 * MIB };
-        assert_eq!(brought.take_counts(), counts);
-        bring(&mut brought, 2, 0..1, now);
-        brought.expire(now + USED_WITHIN / 2);
-        assert_eq!(brought.take_counts(), AheadCounts { fetched: MIB, ..AheadCounts::default() });
-        brought.expire(now + USED_WITHIN);
-        brought.remove(2, now + USED_WITHIN);
-        assert_eq!(brought.take_counts(), AheadCounts { wasted: MIB, ..AheadCounts::default() });
-        brought.note_lost(BY.0, 5, now);
-        assert_eq!(brought.take_counts(), AheadCounts { fetched: 5, used: 0, wasted: 5 });
-        assert!(brought.objects.is_empty() && brought.due.is_empty());
+        assert_eq!(outcomes.take_counts(), counts);
+        fetch(&mut outcomes, 2, 0..1, now);
+        outcomes.expire(now + USED_WITHIN / 2);
+        assert_eq!(outcomes.take_counts(), AheadCounts { fetched: MIB, ..AheadCounts::default() });
+        outcomes.expire(now + USED_WITHIN);
+        outcomes.remove(2, now + USED_WITHIN);
+        assert_eq!(outcomes.take_counts(), AheadCounts { wasted: MIB, ..AheadCounts::default() });
+        outcomes.note_lost(BY.0, 5, now);
+        assert_eq!(outcomes.take_counts(), AheadCounts { fetched: 5, used: 0, wasted: 5 });
+        assert!(outcomes.objects.is_empty() && outcomes.due.is_empty());
     }
 
     /// The parts of a film are announced one after the other, for longer than one of them has time.
     #[test]
     fn each_part_has_its_own_time() {
-        let (mut brought, start) = (Brought::default(), Instant::now());
-        bring(&mut brought, 1, 0..1, start);
+        let (mut outcomes, start) = (Outcomes::default(), Instant::now());
+        fetch(&mut outcomes, 1, 0..1, start);
         let later = start + USED_WITHIN / 2;
-        bring(&mut brought, 1, 1..2, later);
-        brought.expire(start + USED_WITHIN);
-        assert_eq!(brought.take_counts().wasted, MIB);
-        assert_eq!((brought.there_until(1, 0), brought.there_until(1, 1)), (None, Some(2)));
-        bring(&mut brought, 1, 0..1, start + USED_WITHIN);
-        brought.expire(later + USED_WITHIN);
-        assert_eq!(brought.take_counts().wasted, MIB);
-        assert_eq!(brought.there_until(1, 0), Some(1));
-        brought.take(1, 0..9, later + USED_WITHIN);
-        brought.expire(start + 3 * USED_WITHIN);
-        assert_eq!(brought.take_counts(), AheadCounts { used: MIB, ..AheadCounts::default() });
-        assert!(brought.due.is_empty());
+        fetch(&mut outcomes, 1, 1..2, later);
+        outcomes.expire(start + USED_WITHIN);
+        assert_eq!(outcomes.take_counts().wasted, MIB);
+        assert_eq!((outcomes.there_until(1, 0), outcomes.there_until(1, 1)), (None, Some(2)));
+        fetch(&mut outcomes, 1, 0..1, start + USED_WITHIN);
+        outcomes.expire(later + USED_WITHIN);
+        assert_eq!(outcomes.take_counts().wasted, MIB);
+        assert_eq!(outcomes.there_until(1, 0), Some(1));
+        outcomes.take(1, 0..9, later + USED_WITHIN);
+        outcomes.expire(start + 3 * USED_WITHIN);
+        assert_eq!(outcomes.take_counts(), AheadCounts { used: MIB, ..AheadCounts::default() });
+        assert!(outcomes.due.is_empty());
     }
 
     #[test]
     fn a_part_that_a_viewer_waits_for_is_reported_and_used_as_it_arrives() {
-        let (mut brought, now) = (Brought::default(), Instant::now());
-        brought.expect(1, 0..3, (BY.0, AheadSource::Playlist), now);
-        brought.take(1, 0..2, now);
-        assert!(brought.is_arriving(1) && !brought.is_arriving(2));
-        assert!(!brought.arrive(1, 0, MIB, now), "it is awaited");
-        brought.fail(1, &(1..2));
-        assert!(!brought.arrive(1, 1, MIB, now), "it is another fetch");
-        assert!(brought.arrive(1, 2, MIB, now) && !brought.is_arriving(1));
+        let (mut outcomes, now) = (Outcomes::default(), Instant::now());
+        outcomes.expect(1, 0..3, (BY.0, AheadSource::Playlist), now);
+        outcomes.take(1, 0..2, now);
+        assert!(outcomes.is_arriving(1) && !outcomes.is_arriving(2));
+        assert!(!outcomes.arrive(1, 0, MIB, now), "it is awaited");
+        outcomes.fail(1, &(1..2));
+        assert!(!outcomes.arrive(1, 1, MIB, now), "it is another fetch");
+        assert!(outcomes.arrive(1, 2, MIB, now) && !outcomes.is_arriving(1));
         let counts = AheadCounts { fetched: 2 * MIB, used: MIB, wasted: 0 };
-        assert_eq!(brought.take_counts(), counts);
-        let shown = brought.find(1, now + Duration::from_secs(3)).unwrap();
+        assert_eq!(outcomes.take_counts(), counts);
+        let shown = outcomes.find(1, now + Duration::from_secs(3)).unwrap();
         assert_eq!(
             (shown.source.as_str(), shown.seconds_ago, shown.is_used),
             ("playlist", 3, true)
         );
-        assert!(!brought.arrive(9, 0, MIB, now), "it was not fetched ahead");
-        brought.expect(2, 0..1, BY, now);
-        brought.fail(2, &(0..9));
-        assert!(brought.find(2, now).is_none());
+        assert!(!outcomes.arrive(9, 0, MIB, now), "it was not fetched ahead");
+        outcomes.expect(2, 0..1, BY, now);
+        outcomes.fail(2, &(0..9));
+        assert!(outcomes.find(2, now).is_none());
     }
 
     #[test]
     fn only_what_no_viewer_waits_for_is_given_up() {
-        let (mut brought, now) = (Brought::default(), Instant::now());
-        assert!(!brought.give_up(1, &(0..9), now), "it is a viewer's");
-        brought.expect(1, 0..3, BY, now);
-        assert!(!brought.give_up(1, &(3..9), now), "this part of it, too");
-        assert!(brought.give_up(1, &(0..9), now) && !brought.is_arriving(1));
-        brought.expect(1, 0..3, BY, now);
-        brought.take(1, 2..3, now);
-        assert!(!brought.give_up(1, &(0..9), now) && brought.is_arriving(1));
+        let (mut outcomes, now) = (Outcomes::default(), Instant::now());
+        assert!(!outcomes.give_up(1, &(0..9), now), "it is a viewer's");
+        outcomes.expect(1, 0..3, BY, now);
+        assert!(!outcomes.give_up(1, &(3..9), now), "this part of it, too");
+        assert!(outcomes.give_up(1, &(0..9), now) && !outcomes.is_arriving(1));
+        outcomes.expect(1, 0..3, BY, now);
+        outcomes.take(1, 2..3, now);
+        assert!(!outcomes.give_up(1, &(0..9), now) && outcomes.is_arriving(1));
     }
 }
