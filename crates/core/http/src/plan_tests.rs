@@ -192,7 +192,7 @@ fn persistence_is_said_where_it_is_not_understood() {
 #[test]
 fn other_origins_may_read_when_allowed() {
     let lines = "Access-Control-Allow-Origin: *\r\nAccess-Control-Expose-Headers: Accept-Ranges, Content-Length, \
-        Content-Range, Date, ETag\r\nTiming-Allow-Origin: *\r\n";
+        Content-Range, Date, ETag, Retry-After\r\nTiming-Allow-Origin: *\r\n";
     let case = Case { cors: Cors::AnyOrigin, ..Case::default() };
     for request in [
         "",

@@ -129,7 +129,7 @@ const ALLOW_ORIGIN: &[u8] = b"Access-Control-Allow-Origin: *\r\n";
 /// Further permissions for such a page: headers that a player needs, timings for its bandwidth estimate (Resource Timing), and use by pages that are
 /// isolated from other origins (Fetch, Cross-Origin-Resource-Policy).
 const EXPOSE: &[u8] =
-    b"Access-Control-Expose-Headers: Accept-Ranges, Content-Length, Content-Range, Date, ETag\r\n\
+    b"Access-Control-Expose-Headers: Accept-Ranges, Content-Length, Content-Range, Date, ETag, Retry-After\r\n\
     Timing-Allow-Origin: *\r\n\
     Cross-Origin-Resource-Policy: cross-origin\r\n";
 
