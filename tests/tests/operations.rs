@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::process::Command;
 use tempfile::{TempDir, tempdir};
 
 /// More than the kernel's buffers on both sides hold: a slow reader makes the server wait.
@@ -42,15 +43,45 @@ fn sigterm_lets_viewers_finish_and_takes_no_new_ones() {
     assert_eq!(idle.fetch("/note.txt").status, 200);
     let (mut viewer, mut got) = viewer_under_way(&server);
     assert_eq!(server.admin_page("/healthz"), (200, "ok\n".into()));
+    assert_eq!(health(&server), (Some(0), "ok\n".into()));
     server.signal(Signal::TERM);
     server.stderr.wait_for("stopping");
     idle.wait_for_close();
     eventually("new connections to be refused", || TcpStream::connect(server.address).err());
     assert_eq!(server.admin_page("/healthz").0, 503);
+    assert_eq!(health(&server).0, Some(1));
     got.extend(viewer.body(LONG - got.len()));
     assert!(got == film, "the viewer under way got other bytes");
     viewer.wait_for_close();
     assert_eq!(server.wait().code(), Some(0));
+    assert_eq!(health(&server), (Some(1), String::new()));
+}
+
+/// The exit code of `fullbore health`, and what it prints.
+fn health(server: &Server) -> (Option<i32>, String) {
+    let mut command = Command::new(program());
+    let ran = command.arg("health").arg(format!("http://{}", server.admin)).output().unwrap();
+    (ran.status.code(), String::from_utf8(ran.stdout).unwrap())
+}
+
+#[test]
+fn a_health_check_finds_the_listener_by_the_configuration_and_refuses_what_is_none() {
+    let (folder, _) = library();
+    let server = Server::start(folder.path(), "--tls off");
+    let config = folder.path().join("fullbore.toml");
+    fs::write(&config, format!("admin = \"{}\"\n", server.admin)).unwrap();
+    let run = |words: &[&str]| {
+        let ran = Command::new(program()).arg("health").args(words).output().unwrap();
+        (ran.status.code(), String::from_utf8_lossy(&ran.stderr).into_owned())
+    };
+    let config = config.to_str().unwrap();
+    assert_eq!(run(&["--config", config]).0, Some(0));
+    fs::write(config, "admin = 1\n").unwrap();
+    for words in [&["--config", config][..], &["127.0.0.1:9443"], &["--config", "/none"]] {
+        let (code, said) = run(words);
+        assert_eq!(code, Some(2), "{words:?}: {said}");
+        assert!(said.starts_with("fullbore: "), "{words:?}: {said}");
+    }
 }
 
 #[test]

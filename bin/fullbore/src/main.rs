@@ -13,6 +13,7 @@ mod doctor;
 mod edge;
 mod fleet;
 mod folders;
+mod health;
 mod host;
 mod ingest;
 mod join;
@@ -56,6 +57,7 @@ enum Verb {
     Doctor(doctor::Doctor),
     Edge(edge::Edge),
     Fleet(fleet::Fleet),
+    Health(health::Health),
     Ingest(ingest::Ingest),
     Join(join::Join),
     Library(library::Library),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Verb::Doctor(doctor) => doctor.run(),
         Verb::Edge(edge) => edge.run(),
         Verb::Fleet(fleet) => fleet.run(),
+        Verb::Health(health) => health.run(),
         Verb::Ingest(ingest) => ingest.run(),
         Verb::Join(join) => join.run(),
         Verb::Library(library) => library.run(),
