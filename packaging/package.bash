@@ -7,6 +7,8 @@
 . packaging/check.bash
 # shellcheck source=packaging/guide.bash
 . packaging/guide.bash
+# shellcheck source=packaging/image.bash
+. packaging/image.bash
 # shellcheck source=packaging/others.bash
 . packaging/others.bash
 
@@ -15,16 +17,18 @@ PACKAGE_NEEDS=(dpkg-deb=dpkg dpkg-shlibdeps=dpkg-dev objcopy=binutils xz=xz-util
 # Set by package_facts.
 PACKAGE_VERSION=""      # as Debian orders versions, without Debian's revision
 PACKAGE_TIME=""         # of the commit, in seconds since 1970
+PACKAGE_COMMIT=""       # empty if the program does not know it
 PACKAGE_TARGET=""       # MACHINE-LIBC
 
 package_help() {
   cat <<'TEXT'
-usage: ./run package [--all] [--program FILE] [--out DIR] [--revision N] [--quick] [--check | --guide SUITE] [--twice]
+usage: ./run package [--all] [--image] [--program FILE] [--out DIR] [--revision N] [--quick] [--check | --guide SUITE] [--twice]
 
 Makes fullbore_VERSION_ARCHITECTURE.deb and fullbore-VERSION-MACHINE-linux-gnu.tar.xz in DIR (target/package), and prints where they are.
 
   --all            then a static tarball (-linux-musl), and both files for the other machine (arm64 or amd64) by cross-building, in DIR/others;
                    some minutes for each. What cannot be made here is said; with --check each is tried
+  --image          then an OCI image of the static program for this machine's architecture; with --check it is run by podman (docs/containers.md)
   --program FILE   package this program instead of the one from ./run build --dist
   --revision N     Debian's revision: the number of this package of the version (1)
   --quick          compress little
@@ -35,7 +39,7 @@ TEXT
 }
 
 package_main() {
-  local program="" out=$PWD/target/package revision=1 quick="" check="" guide="" all="" twice="" made
+  local program="" out=$PWD/target/package revision=1 quick="" check="" guide="" all="" image="" twice="" made
   while [ $# -gt 0 ]; do
     case $1 in
       --program) program=$(cd "$CALLED_FROM" && realpath -e "${2:?}") || exit 2; shift ;;
@@ -43,6 +47,7 @@ package_main() {
       --revision) revision=${2:?}; shift ;;
       --quick) quick=yes ;;
       --all) all=yes ;;
+      --image) image=yes ;;
       --twice) twice=yes ;;
       --check) check=yes ;;
       --guide) guide=${2:?}; shift ;;
@@ -65,6 +70,7 @@ package_main() {
     printf '%s\n' "$made"
   fi
   if [ -n "$all" ]; then package_others "$program" "$out/others" "$revision" "$quick" "$check"; fi
+  if [ -n "$image" ]; then image_main "$program" "$out" "$check"; fi
   if [ -n "$twice" ]; then check_twice "$program" "$out/twice"; fi
   if [ -n "$guide" ]; then guide_main "$(grep '\.deb$' <<<"$made")" "$guide"; fi
 }
@@ -72,17 +78,17 @@ package_main() {
 # The version and the commit come from the program itself, so the package can't differ from it. Until a version is released (tag vVERSION),
 # each commit is a step towards it: the later commit is the newer package, and the release is newer than all of them.
 package_facts() { # PROGRAM
-  local said number commit
+  local said number
   said=$("$1" --version) || fail "$1 does not run here: build a package on a machine of its own architecture, because the program writes its manual"
   number=$(sed -n 's/^fullbore \([0-9.]*\).*/\1/p' <<<"$said")
-  commit=$(sed -n 's/.*(commit \([0-9a-f]*\))$/\1/p' <<<"$said")
+  PACKAGE_COMMIT=$(sed -n 's/.*(commit \([0-9a-f]*\))$/\1/p' <<<"$said")
   [ -n "$number" ] || fail "$1 prints no version, but: $said"
   PACKAGE_TARGET=$(uname -m)-gnu
   PACKAGE_VERSION=$number
-  PACKAGE_TIME=${SOURCE_DATE_EPOCH:-$([ -z "$commit" ] || git show -s --format=%ct "$commit" 2>/dev/null || true)}
+  PACKAGE_TIME=${SOURCE_DATE_EPOCH:-$([ -z "$PACKAGE_COMMIT" ] || git show -s --format=%ct "$PACKAGE_COMMIT" 2>/dev/null || true)}
   [ -n "$PACKAGE_TIME" ] || fail "$said: its commit is not known here; set SOURCE_DATE_EPOCH to the files' time, in seconds since 1970"
-  if [ -n "$commit" ] && ! git describe --exact-match --match "v$number" "$commit" >/dev/null 2>&1; then
-    PACKAGE_VERSION+=~git$(date -u -d "@$PACKAGE_TIME" +%Y%m%d.%H%M%S).$commit
+  if [ -n "$PACKAGE_COMMIT" ] && ! git describe --exact-match --match "v$number" "$PACKAGE_COMMIT" >/dev/null 2>&1; then
+    PACKAGE_VERSION+=~git$(date -u -d "@$PACKAGE_TIME" +%Y%m%d.%H%M%S).$PACKAGE_COMMIT
   fi
 }
 

@@ -158,7 +158,8 @@ pub enum StartError {
     Admin(#[source] io::Error),
     /// io_uring is not available.
     #[error(
-        "io_uring is not available: {0}; Fullbore needs Linux 6.1 or newer, and kernel.io_uring_disabled=0 (sysctl)"
+        "io_uring is not available: {0}; Fullbore needs Linux 6.1 or newer, kernel.io_uring_disabled=0 (sysctl), \
+        and in a container a seccomp profile that allows it (docs/containers.md)"
     )]
     NoRing(#[source] io::Error),
     /// A worker cannot start.
