@@ -102,6 +102,10 @@ fn a_bad_configuration_is_exit_2_and_says_where() {
         ("[limits]\nhead_bytes_max = 1\n", &["limits.head_bytes_max"]),
         ("library = \"\"\n", &["library has \"\"; write the path of a folder"]),
         ("access_log = \"\"\n", &["access_log has \"\"; write the path of a file"]),
+        (
+            "page_url = \"tv.example.org\"\n",
+            &["page_url has", "such as \"https://tv.example.org\""],
+        ),
     ];
     for (text, parts) in cases {
         let (_folder, path) = config(text);
@@ -268,6 +272,25 @@ fn what_it_suggests_to_play_is_not_an_empty_file() {
     for line in ["play      ffplay", "fetch     curl"] {
         let said = server.stdout.wait_for(line);
         assert!(said.ends_with("/b.mp4"), "{said}");
+    }
+}
+
+/// Behind a proxy, people open the proxy's address, and a program that waits for the server needs the server's.
+#[test]
+fn links_for_people_begin_with_the_page_url() {
+    let library = tempdir().unwrap();
+    fs::write(library.path().join("a.mp4"), "x").unwrap();
+    let (_folder, path) = config("page_url = \"https://tv.example.org/\"\n");
+    let launch = Launch::of(library.path()).arguments("--tls off");
+    let server = launch.argument("--config").argument(&path).start();
+    assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
+    for line in [
+        "public    https://tv.example.org/",
+        "          file  https://tv.example.org/a.mp4",
+        "play      ffplay https://tv.example.org/a.mp4",
+        "fetch     curl -O https://tv.example.org/a.mp4",
+    ] {
+        assert_eq!(server.stdout.wait_for(line), line);
     }
 }
 

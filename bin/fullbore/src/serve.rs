@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use titles::Links;
 use tokens::Tokens;
 
 /// Put a directory of videos on HTTPS
@@ -375,6 +376,8 @@ struct Said {
     /// The origins of a caching edge.
     origin: Vec<String>,
     tokens: Option<Tokens>,
+    /// The address by which viewers know the pages, if the configuration has one.
+    page_url: Option<String>,
 }
 
 impl Said {
@@ -382,7 +385,9 @@ impl Said {
         let (library, sites) = (config.library.clone(), config.sites.clone());
         let origin = config.edge.origin.iter().map(|origin| origin.url.clone()).collect();
         let tokens = Tokens::of(config);
-        Self { library, sites, origin, tokens }
+        let page_url = config.page_scheme_and_host();
+        let page_url = page_url.map(|(scheme, host)| format!("{scheme}://{host}"));
+        Self { library, sites, origin, tokens, page_url }
     }
 
     /// The lines about it, of a server whose address ends as `base` does.
@@ -410,19 +415,23 @@ impl Said {
     }
 }
 
-/// Prints the URL first, because a program may be waiting for it. Then describes the server and its titles for people.
+/// Prints the server's own URL first, because a program may be waiting for it. Then describes the server and its titles for people.
 fn announce(server: &Server, urls: &[String], served: Said) {
     let Some((base, others)) = urls.split_first() else { return };
     say_started(&format!("ready {base}/\n"));
     let mut lines: Vec<_> = others.iter().map(|url| format!("also      {url}/")).collect();
-    lines.extend(served.lines(base));
+    let links = Links::of(base, served.page_url.as_deref());
+    if links.are_public {
+        lines.push(format!("public    {}/", links.base));
+    }
+    lines.extend(served.lines(&links.base));
     lines.extend(server.describe());
     let admin = server.admin_address();
     lines.push(format!("admin     http://{admin}/ (dashboard), /status.json, /metrics, /healthz"));
     if !served.origin.is_empty() || served.library.is_empty() {
         return say_started(&shown(&lines));
     }
-    lines.extend(titles::describe(server.titles(), base, served.tokens));
+    lines.extend(titles::describe(server.titles(), links, served.tokens));
     say_started(&shown(&lines));
 }
 

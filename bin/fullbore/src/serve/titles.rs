@@ -13,14 +13,28 @@ const TITLES_SHOWN: usize = 20;
 /// How long startup waits for the list of titles. A hanging disk must not keep the server from reporting that it is ready.
 const LISTING_MAX: Duration = Duration::from_secs(5);
 
-/// The lines about the titles that `list` finds, each with its folder, for a server whose URL is `base`.
+/// The beginning of all links.
+pub(super) struct Links {
+    /// The server's URL, without a slash at its end.
+    pub(super) base: String,
+    /// Set if viewers use it: a proxy in front has a certificate for it.
+    pub(super) are_public: bool,
+}
+
+impl Links {
+    /// Links to the server at its own URL, or at `page_url`.
+    pub(super) fn of(own_url: &str, page_url: Option<&str>) -> Self {
+        Self { base: page_url.unwrap_or(own_url).to_owned(), are_public: page_url.is_some() }
+    }
+}
+
+/// The lines about the titles that `list` finds, each with its folder.
 pub(super) fn describe(
     list: impl FnOnce() -> Vec<(PathBuf, Title)> + Send + 'static,
-    base: &str,
+    links: Links,
     tokens: Option<Tokens>,
 ) -> Vec<String> {
-    let base = base.to_owned();
-    let described = within(LISTING_MAX, move || lines(&list(), &base, tokens.as_ref()));
+    let described = within(LISTING_MAX, move || lines(&list(), &links, tokens.as_ref()));
     let late = "not listed here, because a disk takes long to list them; they are served";
     described.unwrap_or_else(|| vec![format!("titles    {late}")])
 }
@@ -36,7 +50,8 @@ fn within<T: Send + 'static>(
     result.recv_timeout(limit).ok()
 }
 
-fn lines(titles: &[(PathBuf, Title)], base: &str, tokens: Option<&Tokens>) -> Vec<String> {
+fn lines(titles: &[(PathBuf, Title)], links: &Links, tokens: Option<&Tokens>) -> Vec<String> {
+    let base = &links.base;
     let mut lines = Vec::new();
     if titles.is_empty() {
         let advice = "none yet: put video files or HLS/DASH folders into the library";
@@ -63,12 +78,13 @@ fn lines(titles: &[(PathBuf, Title)], base: &str, tokens: Option<&Tokens>) -> Ve
     };
     let suggested = titles.iter().find(|(folder, title)| !is_empty(folder, title));
     let Some(stream) = suggested.and_then(|(_, title)| title.streams.first()) else { return lines };
-    lines.extend(how_to_play(&stream.url_path, base, tokens));
+    lines.extend(how_to_play(&stream.url_path, links, tokens));
     lines
 }
 
 /// Commands to paste. Where the bare URL would be refused, they sign it first.
-fn how_to_play(url_path: &str, base: &str, tokens: Option<&Tokens>) -> Vec<String> {
+fn how_to_play(url_path: &str, links: &Links, tokens: Option<&Tokens>) -> Vec<String> {
+    let base = &links.base;
     let url = match tokens.and_then(|tokens| tokens.command(url_path, base)) {
         None => format!("{base}/{url_path}"),
         Some(command) if command.is_complete => format!("\"$({})\"", command.line),
@@ -77,8 +93,8 @@ fn how_to_play(url_path: &str, base: &str, tokens: Option<&Tokens>) -> Vec<Strin
             return vec![format!("play      {why}, {}", command.line)];
         }
     };
-    let (ffplay, curl) =
-        if base.starts_with("https") { ("-tls_verify 0 ", "-k ") } else { ("", "") };
+    let may_be_self_signed = base.starts_with("https") && !links.are_public;
+    let (ffplay, curl) = if may_be_self_signed { ("-tls_verify 0 ", "-k ") } else { ("", "") };
     vec![format!("play      ffplay {ffplay}{url}"), format!("fetch     curl {curl}-O {url}")]
 }
 

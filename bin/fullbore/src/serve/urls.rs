@@ -45,10 +45,11 @@ pub(super) fn of(listen: SocketAddr, tls: bool, addresses: &[IpAddr]) -> Vec<Str
 /// The same URL with `host`, at the port of the given one.
 pub(super) fn with_host(url: &str, host: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
-    let port = rest.rsplit_once(':').map_or("", |(_, port)| port);
-    match (scheme, port) {
-        ("https", "443") | ("http", "80") => format!("{scheme}://{host}/"),
-        _ => format!("{scheme}://{host}:{port}/"),
+    // An IPv6 address without a port ends with a bracket.
+    let port = rest.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
+    match (scheme, port.unwrap_or_default()) {
+        (_, "") | ("https", "443") | ("http", "80") => format!("{scheme}://{host}/"),
+        (_, port) => format!("{scheme}://{host}:{port}/"),
     }
 }
 
@@ -63,6 +64,8 @@ mod tests {
         assert_eq!(with("https://localhost:443"), "https://a.example/");
         assert_eq!(with("http://192.0.2.1:80"), "http://a.example/");
         assert_eq!(with("http://192.0.2.1:443"), "http://a.example:443/");
+        assert_eq!(with("https://tv.example.org"), "https://a.example/");
+        assert_eq!(with("https://[2001:db8::1]"), "https://a.example/");
     }
 
     fn urls(listen: &str, addresses: &[&str]) -> Vec<String> {

@@ -6,6 +6,7 @@ pub use rules::{EdgeRule, EdgeRuleFault, ParameterName, QueryNames, QueryUse};
 
 use super::entrance::{check_prefixes, prefixes};
 use super::{ConfigError, Route};
+use crate::host_name::scheme_and_host;
 use edge::fetcher::OriginSpread;
 use edge::{ORIGINS_MAX, OriginAddress, OriginSettings};
 use net::Prefixes;
@@ -23,9 +24,6 @@ const AHEAD_SEGMENTS_MAX: u8 = 8;
 
 /// No known method is longer.
 const METHOD_BYTES_MAX: usize = 16;
-
-/// A name has at most 253 bytes, and a port 6 with its colon.
-const HOST_BYTES_MAX: usize = 259;
 
 /// A caching edge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -120,15 +118,6 @@ fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<OriginSettings>
         }
     }
     from.deserialize_any(OneOrMore)
-}
-
-/// The scheme and the host, perhaps with a port, of a URL without a path.
-fn scheme_and_host(url: &str) -> Option<(&str, &str)> {
-    let (scheme, host) = url.split_once("://")?;
-    let host = host.strip_suffix('/').unwrap_or(host);
-    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]".contains(&byte);
-    let is_valid = (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_of_host);
-    (matches!(scheme, "http" | "https") && is_valid).then_some((scheme, host))
 }
 
 impl EdgeConfig {

@@ -17,6 +17,7 @@ mod memory;
 mod net;
 mod nic;
 pub mod own_files;
+mod page_url;
 mod path_pattern;
 mod places;
 mod read_policy;
@@ -96,6 +97,9 @@ pub struct Config {
     pub page: bool,
     /// Sites that may show the player in a frame, such as `https://blog.example`; `https://*.example` is every host in a domain.
     pub page_embedders: Vec<String>,
+    /// The scheme and the host by which viewers know the pages, if a proxy in front changes them, such as `https://tv.example.org`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_url: Option<String>,
     /// Landlock, seccomp and no-new-privs after start-up, where the kernel has them.
     pub sandbox: bool,
     /// Optimisations to switch off, to measure what each is worth.
@@ -147,6 +151,7 @@ impl Default for Config {
             drain_seconds: 30,
             page: true,
             page_embedders: Vec::new(),
+            page_url: None,
             sandbox: true,
             off: Vec::new(),
             tls: Tls::default(),
@@ -343,6 +348,7 @@ impl Config {
         within("drain_seconds", self.drain_seconds, 0..=86_400, allowed)?;
         within("workers", self.workers, 0..=1024, "0 (one per core) to 1024")?;
         self.check_embedders()?;
+        self.check_page_url()?;
         self.check_nic()?;
         self.signing.check()?;
         self.proxy_protocol.check()?;

@@ -193,6 +193,11 @@ impl Library {
         Err(OpenError::NotFound)
     }
 
+    /// Whether it is the library of a site's hosts, and not that of all others.
+    pub(crate) fn is_of_site(&self) -> bool {
+        !self.prefix.is_empty()
+    }
+
     /// The folder of `path`, however its name is spelled there; none if no folder has it.
     pub(crate) fn folder_of(&self, path: &LibraryPath) -> Option<u16> {
         let other = || {

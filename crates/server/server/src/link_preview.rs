@@ -1,6 +1,7 @@
 //! What other sites show of a link to a title: [Open Graph](https://ogp.me) in the player's page, and [oEmbed](https://oembed.com).
 //!
-//! Such sites run no scripts, and they need absolute URLs. These begin as the request does, with its `Host` and its token.
+//! Such sites run no scripts, and they need absolute URLs. These begin with `page_url`, or else with the server's scheme and the request's `Host`.
+//! The request's token follows.
 
 use crate::page::PageSettings;
 use fullbore_http::{Field, Request};
@@ -43,15 +44,20 @@ impl Title {
 }
 
 /// The address of the library as a viewer sees it, with a slash at its end: `https://films.example/t/TOKEN/`. `path` is the request's path
-/// to there.
+/// to there. A site's library is only at its own hosts, so its address keeps the request's.
 pub(crate) fn library_url(
     settings: &PageSettings,
+    is_of_site: bool,
     request: &Request,
     path: &[u8],
 ) -> Option<String> {
-    // The host may be empty (RFC 9112 section 3.2).
-    let host =
-        std::str::from_utf8(request.field(Field::Host)?).ok().filter(|host| !host.is_empty())?;
+    let host = match &settings.host {
+        Some(host) if !is_of_site => host.as_str(),
+        // The host may be empty (RFC 9112 section 3.2).
+        _ => {
+            std::str::from_utf8(request.field(Field::Host)?).ok().filter(|host| !host.is_empty())?
+        }
+    };
     let path = std::str::from_utf8(path).ok()?.trim_matches('/');
     let slash = if path.is_empty() { "" } else { "/" };
     Some(format!("{}://{host}/{path}{slash}", settings.scheme))
@@ -86,7 +92,7 @@ pub(crate) fn open_graph(title: &[u8], library: &str) -> Option<String> {
 /// The title whose player the request's query asks about: the library's address as in that question, and the title's place there.
 pub(crate) fn asked_title(request: &Request, library: &str) -> Option<(String, Vec<u8>)> {
     let url = parameter(request, "url")?;
-    // The scheme may be that of a proxy in front, which speaks TLS.
+    // A proxy in front may speak TLS.
     let (scheme, url) = url.split_once("://")?;
     let (_, library) = library.split_once("://")?;
     let path = url.strip_prefix(library)?.strip_prefix("-/watch/")?;

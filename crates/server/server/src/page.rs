@@ -20,7 +20,9 @@ use std::sync::Arc;
 /// The settings of the public pages.
 pub struct PageSettings {
     /// The scheme of their addresses.
-    pub(crate) scheme: &'static str,
+    pub(crate) scheme: String,
+    /// The host of their addresses, in place of the request's; none without `page_url`.
+    pub(crate) host: Option<String>,
     /// The Content-Security-Policy of the player.
     player_policy: String,
     /// Set if other sites may show the player in a frame.
@@ -31,8 +33,11 @@ impl PageSettings {
     /// The settings of the configuration.
     pub(crate) fn of(config: &Config) -> Self {
         let sites = &config.page_embedders;
+        let public = config.page_scheme_and_host();
+        let own_scheme = if config.tls.enabled { "https" } else { "http" };
         Self {
-            scheme: if config.tls.enabled { "https" } else { "http" },
+            scheme: public.map_or(own_scheme, |(scheme, _)| scheme).to_owned(),
+            host: public.map(|(_, host)| host.to_owned()),
             player_policy: web::policy_with_embedders(sites),
             is_player_embeddable: !sites.is_empty(),
         }
@@ -60,9 +65,14 @@ pub fn reserved(
 ) -> Option<Response> {
     let listing = library.listing.as_ref()?;
     let is_folder = is_folder(request);
+    let address = || {
+        let above = path_above(request, path);
+        let pages = &worker.libraries.pages;
+        link_preview::library_url(pages, library.is_of_site(), request, above)
+    };
     if path.starts_with(b"watch/") || (path == b"watch" && is_folder) {
         let place = path.strip_prefix(b"watch/").unwrap_or_default();
-        let metadata = metadata(worker, &listing.list(), request, (path, place), may_name);
+        let metadata = metadata(&listing.list(), address(), place, may_name);
         let depth = Some(depth_of(request, path));
         let html = web::Page::Watch.fill_in(depth).with_metadata(metadata.unwrap_or_default());
         let policy = &worker.libraries.pages.player_policy;
@@ -84,7 +94,8 @@ pub fn reserved(
             Some(respond(worker, request, PageBody { etag, body, gzip, ..json() }))
         }
         (b"oembed.json", false) => {
-            let report = oembed(worker, &listing.list(), request, path, may_name)?;
+            let pages = &worker.libraries.pages;
+            let report = oembed(pages, &listing.list(), request, &address()?, may_name)?;
             let body = vec![Part::Bytes(report.into_bytes())];
             Some(respond(worker, request, PageBody { body, ..json() }))
         }
@@ -92,33 +103,30 @@ pub fn reserved(
     }
 }
 
-/// What the player's page says to other sites about the title at `place`; `None` if there is no such title, or none that `may_name` allows.
+/// What the player's page says to other sites about the title at `place` of the library at the address `library`; `None` if there is no such title,
+/// or none that `may_name` allows.
 fn metadata(
-    worker: &Worker,
     list: &List,
-    request: &Request,
-    (path, place): (&[u8], &[u8]),
+    library: Option<String>,
+    place: &[u8],
     may_name: Option<impl FnMut(&[u8]) -> bool>,
 ) -> Option<String> {
-    let title = named(list, place, may_name)?;
-    let above = path_above(request, path);
-    let library = link_preview::library_url(&worker.libraries.pages, request, above)?;
-    link_preview::open_graph(title, &library)
+    link_preview::open_graph(named(list, place, may_name)?, &library?)
 }
 
 /// The answer to `oembed.json`; `None` if the request's query names no title, or none that `may_name` allows.
 fn oembed(
-    worker: &Worker,
+    pages: &PageSettings,
     list: &List,
     request: &Request,
-    path: &[u8],
+    library: &str,
     may_name: Option<impl FnMut(&[u8]) -> bool>,
 ) -> Option<String> {
-    let settings = &worker.libraries.pages;
-    let library = link_preview::library_url(settings, request, path_above(request, path))?;
-    let (library, place) = link_preview::asked_title(request, &library)?;
+    let (asked, place) = link_preview::asked_title(request, library)?;
+    // Without `page_url`, only the question has the scheme of a proxy in front.
+    let library = if pages.host.is_some() { library } else { &asked };
     let title = named(list, &place, may_name)?;
-    link_preview::oembed(title, &library, request, settings.is_player_embeddable)
+    link_preview::oembed(title, library, request, pages.is_player_embeddable)
 }
 
 /// The title at `place`, as JSON, if `may_name` allows it.

@@ -3,6 +3,8 @@
 use crate::pages::{titles, write};
 use crate::support::served::Served;
 use crate::support::viewer::{Protocol, Response, Viewer};
+use config::HostedSite;
+use fullbore_tests::eventually;
 use std::path::Path;
 use token::{Grant, KeyRing};
 
@@ -165,6 +167,50 @@ fn a_site_that_may_embed_gets_a_player_that_fits_and_nobody_else_does() {
     ] {
         assert_eq!(oembed(&mut viewer, bad).status, 404, "{bad}");
     }
+    served.stop();
+}
+
+/// The server is behind a proxy that ends TLS and sends a `Host` of its own.
+#[test]
+fn addresses_begin_with_the_page_url_and_a_sites_with_its_own_host() {
+    let (library, of_site) = (library(), library());
+    let site = HostedSite { hosts: vec!["a.example".into()], library: vec![of_site.path().into()] };
+    let served = Served::start(library.path(), Protocol::Plain, |config| {
+        config.page_url = Some("https://tv.example.org:8443/".into());
+        config.page_embedders = vec!["https://blog.example".into()];
+        config.sites = vec![site];
+    });
+    let mut viewer = served.viewer();
+    titles(&mut viewer);
+    let page = metadata(&mut viewer, "/-/watch/films/a_film");
+    let at = "https://tv.example.org:8443";
+    if are_pages_built(&page) {
+        for element in [
+            format!(r#"property="og:url" content="{at}/-/watch/films/a_film""#),
+            format!(r#"property="og:image" content="{at}/films/a_film/v-1/poster.jpg""#),
+            format!(r#"href="{at}/-/oembed.json?url=https%3A%2F%2Ftv.example.org%3A8443%2F"#),
+        ] {
+            assert!(page.contains(&element), "{element} is not in {page}");
+        }
+        assert!(!page.contains("http://h"), "{page}");
+    }
+    // The scheme that is asked with may be another, because a proxy may redirect it.
+    for scheme in ["http", "https"] {
+        let url = format!("url={scheme}://tv.example.org:8443/-/watch/films/a_film");
+        let report = json(&oembed(&mut viewer, &url));
+        assert_eq!(report["provider_url"], format!("{at}/"));
+        let source = format!(r#"src="{at}/-/watch/films/a_film""#);
+        assert!(report["html"].as_str().unwrap().contains(&source), "{report}");
+    }
+    assert_eq!(oembed(&mut viewer, "url=http://h/-/watch/films/a_film").status, 404);
+    let query = "url=https://a.example/-/watch/films/a_film";
+    let request = format!("GET /-/oembed.json?{query} HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    let report = eventually("the site's list has its titles", || {
+        viewer.send(request.as_bytes()).unwrap();
+        let response = viewer.response(true).unwrap();
+        (response.status == 200).then(|| json(&response))
+    });
+    assert_eq!(report["provider_url"], "https://a.example/");
     served.stop();
 }
 
