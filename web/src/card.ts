@@ -2,9 +2,10 @@
 
 import { element } from "./element";
 import type { Place } from "./memory";
+import { shownFolder, shownName } from "./names";
 import { phrase, spoken } from "./phrases";
 import { Thumbnails } from "./thumbnails";
-import { libraryUrl, shownFolder, shownHeight, shownName, watchUrl, type Title } from "./titles";
+import { libraryUrl, shownHeight, watchUrl, type Title } from "./titles";
 import { clock, isKnown, language } from "./words";
 
 /** Thumbnails appear when the pointer has rested this long. */
@@ -16,7 +17,7 @@ export function card(title: Title, place: Place | undefined): HTMLElement {
     const label = element("span", { class: "unseen" }, `, ${spoken(title.duration_seconds)}`);
     picture.append(element("span", { class: "badge" }, element("span", { "aria-hidden": "true" }, clock(title.duration_seconds)), label));
   }
-  if (place !== undefined && place.of > 0) {
+  if (place !== undefined && place.of > 0 && place.seconds > 0) {
     const done = element("div", { class: "done" });
     done.style.width = `${Math.min(100, (100 * place.seconds) / place.of)}%`;
     picture.append(element("div", { class: "progress" }, done));

@@ -29,13 +29,15 @@ export const remembered = {
     const volume = Number.parseFloat(read("volume") ?? "");
     return volume >= 0 && volume <= 1 ? volume : 1;
   },
+  /** Whether the next title of a folder starts by itself. */
+  autoNext: (): boolean => read("auto-next") !== "off",
 };
 
-export function remember(name: "engine" | "captions" | "sound" | "volume", value: string): void {
+export function remember(name: "engine" | "captions" | "sound" | "volume" | "auto-next", value: string): void {
   write(name, value);
 }
 
-/** Where the viewer stopped, and when. */
+/** Where the viewer stopped, and when. At 0 seconds, the title is only next: the viewer has finished the one before it in its folder. */
 export interface Place {
   seconds: number;
   of: number;
@@ -54,12 +56,29 @@ export function places(): Record<string, Place> {
   }
 }
 
+/** Whether only the end of a film is left, which is mostly credits. */
+export function isFinished(seconds: number, of: number): boolean {
+  return seconds >= Math.max(of * 0.97 - 5, of / 2);
+}
+
 /** Saves a position, or deletes it at either end of the film, where the viewer would start over. */
 export function keepPlace(path: string, seconds: number, of: number): void {
   const all = places();
+  const hasBegun = seconds > 10;
+  if (!hasBegun && all[path]?.seconds === 0) return;
   delete all[path];
-  const isUnderWay = seconds > 10 && seconds < of * 0.97 - 5;
-  if (isUnderWay) all[path] = { seconds: Math.floor(seconds), of: Math.round(of), at: Date.now() };
+  if (hasBegun && !isFinished(seconds, of)) all[path] = { seconds: Math.floor(seconds), of: Math.round(of), at: Date.now() };
+  writePlaces(all);
+}
+
+/** Saves a title that is next, if the viewer has not begun it. */
+export function keepNext(path: string, of: number): void {
+  const all = places();
+  all[path] ??= { seconds: 0, of: Math.round(of), at: Date.now() };
+  writePlaces(all);
+}
+
+function writePlaces(all: Record<string, Place>): void {
   const newest = Object.entries(all).sort(([, a], [, b]) => b.at - a.at);
   write("places", JSON.stringify(Object.fromEntries(newest.slice(0, PLACES_MAX))));
 }

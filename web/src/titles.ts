@@ -89,22 +89,6 @@ export async function listWhole(): Promise<Title[]> {
   }
 }
 
-/** A name for people: that of the file or folder, without the parts that only computers need. */
-export function shownName(title: Title): string {
-  const last = title.name.split("/").pop() ?? title.name;
-  const bare = title.file === undefined ? last : last.replace(/\.[a-z0-9]{2,4}$/i, "");
-  return bare.includes(" ") ? bare : bare.replace(/[_.]+/g, " ").trim() || last;
-}
-
-/** The folder that a title is in, if it is in one. */
-export function shownFolder(title: Title): string {
-  return shownPath(title.name.split("/").slice(0, -1).join("/"));
-}
-
-export function shownPath(folder: string): string {
-  return folder.replaceAll("/", " / ");
-}
-
 export function shownHeight(width: number, height: number): string {
   // By the shorter side, as the sizes are made; a film as wide as 4K is 4K, however low.
   const lines = Math.min(width || height, height);

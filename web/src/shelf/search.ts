@@ -1,6 +1,7 @@
 // What the search knows of each title: its name, its year and its languages.
 
-import { shownName, type Title } from "../titles";
+import { folderOf, shownName } from "../names";
+import type { Title } from "../titles";
 import { language, languageIn } from "../words";
 
 /** A title, with what is needed for each of thousands at every key that is pressed. */
@@ -30,8 +31,7 @@ function yearOf(name: string): number | undefined {
 
 export function entryOf(title: Title): Entry {
   const name = shownName(title);
-  const slash = title.name.lastIndexOf("/");
-  return { title, name, folder: slash < 0 ? "" : title.name.slice(0, slash), text: plain(`${name} ${title.name}`) };
+  return { title, name, folder: folderOf(title), text: plain(`${name} ${title.name}`) };
 }
 
 /** The names of languages by tag, each after a space: in the language itself, in the viewer's, and in English. */

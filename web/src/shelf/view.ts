@@ -1,8 +1,8 @@
 // What the shelf shows: everything, one folder, or what a search has found.
 
 import { places } from "../memory";
+import { collator, shownPath } from "../names";
 import { phrase } from "../phrases";
-import { shownPath } from "../titles";
 import type { Section } from "./cards";
 import { find, type Entry } from "./search";
 
@@ -10,8 +10,6 @@ export type Order = "folders" | "name" | "newest" | "length";
 
 /** Titles in the row of new ones. A library with no more than these has no such row. */
 const NEW_MAX = 24;
-
-const collator = new Intl.Collator(undefined, { numeric: true });
 
 const COMPARE: Record<Exclude<Order, "folders">, (a: Entry, b: Entry) => number> = {
   name: (a, b) => collator.compare(a.name, b.name),

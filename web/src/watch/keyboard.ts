@@ -12,6 +12,8 @@ export interface Actions {
   captions(): void;
   fullscreen(): void;
   faster(by: number): void;
+  /** To the title before or after this one in its folder. */
+  step(side: "previous" | "next"): void;
   help(): void;
   /** Shows the controls and gives them the focus. */
   controls(): void;
@@ -28,6 +30,7 @@ export const KEYS: [string, Phrase][] = [
   ["F", "fullScreen"],
   ["0 – 9", "toShare"],
   ["< >", "slowerOrFaster"],
+  ["Shift N, Shift P", "nextOrPrevious"],
   ["?", "theseKeys"],
 ];
 
@@ -39,7 +42,7 @@ export function listen(actions: Actions): void {
   });
 }
 
-function handle({ key, target }: KeyboardEvent, actions: Actions): boolean {
+function handle({ key, shiftKey, target }: KeyboardEvent, actions: Actions): boolean {
   const on = target instanceof HTMLElement ? target : document.body;
   if (on.isContentEditable || on.matches("input:not([type=range]), select, textarea, [role^=menuitem]")) return false;
   if (moveAmongControls(key, on)) return true;
@@ -67,6 +70,7 @@ function handle({ key, target }: KeyboardEvent, actions: Actions): boolean {
     "<": () => actions.faster(-1),
     ">": () => actions.faster(1),
     "?": () => actions.help(),
+    ...(shiftKey && { n: () => actions.step("next"), p: () => actions.step("previous") }),
     Enter: () => actions.controls(),
   };
   const action = does[key.length === 1 ? key.toLowerCase() : key];

@@ -6,11 +6,13 @@ import "./watch.css";
 import { card } from "../card";
 import { element, icon } from "../element";
 import { places } from "../memory";
+import { shownFolder, shownName } from "../names";
 import { length, nameLanguage, phrase } from "../phrases";
 import { fleetTitles, isFleet, wantedOfFleet } from "./fleet";
-import { isFramed, LISTED_ANEW_MS, listWhole, outsideFrame, shelfUrl, shownFolder, shownHeight, shownName, Unreachable, type Title } from "../titles";
+import { isFramed, LISTED_ANEW_MS, listWhole, outsideFrame, shelfUrl, shownHeight, Unreachable, watchUrl, type Title } from "../titles";
 import { isKnown, language } from "../words";
 import { Player } from "./player";
+import { Series } from "./series";
 
 /** The most other titles shown. */
 const OTHERS_MAX = 12;
@@ -48,11 +50,16 @@ async function find(): Promise<[Title | undefined, Title[]]> {
   const path = decoded(wantedPath()).normalize();
   const among = (titles: Title[]) => titles.find((title) => decoded(title.path).normalize() === path);
   let titles = await listWhole();
-  if (among(titles) === undefined) {
-    await new Promise((done) => setTimeout(done, LISTED_ANEW_MS));
-    titles = await listWhole();
-  }
+  if (among(titles) === undefined) titles = await listAnew();
   return [among(titles), titles];
+}
+
+/** The titles as they are now. A first list may be old; the server makes a new one then. */
+async function listAnew(): Promise<Title[]> {
+  if (isFleet) return fleetTitles();
+  await listWhole();
+  await new Promise((done) => setTimeout(done, LISTED_ANEW_MS));
+  return listWhole();
 }
 
 function fact(text: string, label?: string): HTMLElement {
@@ -79,8 +86,9 @@ function about(title: Title): HTMLElement {
 }
 
 function others(title: Title, titles: Title[]): HTMLElement | null {
-  const at = titles.indexOf(title);
-  const rest = [...titles.slice(at + 1), ...titles.slice(0, at)].slice(0, OTHERS_MAX);
+  // A new list has other objects.
+  const at = titles.findIndex(({ path }) => path === title.path);
+  const rest = [...titles.slice(at + 1), ...titles.slice(0, Math.max(0, at))].slice(0, OTHERS_MAX);
   // A site that shows one film hasn't chosen the others.
   if (rest.length === 0 || isFramed) return null;
   const known = places();
@@ -88,16 +96,29 @@ function others(title: Title, titles: Title[]): HTMLElement | null {
   return element("section", { class: "others" }, element("h2", {}, phrase("moreTitles")), element("ul", { class: "cards" }, ...cards));
 }
 
-function header(name: string): HTMLElement {
+function header(heading: HTMLElement): HTMLElement {
   const label = phrase("allTitles");
   const back = element("a", { href: shelfUrl(), class: "control", "aria-label": label, title: label, ...outsideFrame }, icon("back"));
-  return element("header", { class: "top" }, back, element("h1", {}, name));
+  return element("header", { class: "top" }, back, heading);
 }
 
 function show(title: Title, titles: Title[]): void {
-  document.title = `${shownName(title)} · Fullbore`;
-  const player = new Player(title, header(shownName(title)));
-  root.replaceChildren(element("main", {}, player.element, element("div", { class: "below" }, about(title), others(title, titles) ?? "")));
+  const heading = element("h1");
+  const below = element("div", { class: "below" });
+  const describe = (title: Title) => {
+    document.title = `${shownName(title)} · Fullbore`;
+    heading.textContent = shownName(title);
+    below.replaceChildren(about(title), others(title, titles) ?? "");
+  };
+  // A site that shows one film in a frame hasn't chosen the others.
+  const series = isFramed ? null : new Series(titles, listAnew);
+  const player = new Player(title, header(heading), series, (next) => {
+    // The browser's way back leads to where the viewer came from, and not through each episode.
+    history.replaceState(null, "", watchUrl(next));
+    describe(next);
+  });
+  describe(title);
+  root.replaceChildren(element("main", {}, player.element, below));
   void player.load(places()[title.path]?.seconds ?? 0);
 }
 

@@ -3,16 +3,20 @@
 import { initials } from "../card";
 import { chapterAt, loadChapters, type Chapter } from "../chapters";
 import { element, icon, type Shape } from "../element";
-import { keepPlace, remember, remembered, type EngineName } from "../memory";
+import { isFinished, keepPlace, places, remember, remembered, type EngineName } from "../memory";
+import { shownName } from "../names";
 import { phrase } from "../phrases";
 import { Thumbnails } from "../thumbnails";
-import { libraryUrl, shownHeight, shownName, type Title } from "../titles";
+import { libraryUrl, shownHeight, type Title } from "../titles";
 import { clock, rate, trackName } from "../words";
+import { listenToDevice, showOnDevice } from "./device";
 import { FileEngine } from "./engine-file";
 import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Quality, type Start, type Track } from "./engine";
-import { KEYS, listen } from "./keyboard";
+import { Help } from "./help";
+import { listen } from "./keyboard";
 import { Menu, type Page } from "./menu";
-import { BACK } from "./remote";
+import { Next } from "./next";
+import type { Series } from "./series";
 import { Timebar } from "./timebar";
 import { forcedFor, listed, memoryOf, recalled } from "./tracks";
 
@@ -32,6 +36,7 @@ export class Player {
   private readonly time = element("div", { class: "time" }, "0:00");
   private readonly chapter = element("div", { class: "chapter" });
   private readonly playButton = this.button("play", phrase("play"), () => this.toggle());
+  private readonly nextButton = this.button("next", phrase("nextTitle"), () => {});
   private readonly bigButton = element("button", { class: "big", type: "button", "aria-label": phrase("play"), onclick: () => this.toggle() }, icon("play"));
   private readonly muteButton = this.button("loud", phrase("soundOff"), () => this.mute());
   private readonly volume = element("input", { type: "range", class: "volume", min: 0, max: 1, step: 0.05, value: 1, "aria-label": phrase("volume") });
@@ -40,32 +45,45 @@ export class Player {
   private readonly insetButton = this.button("inset", phrase("inset"), () => void this.inset());
   private readonly screenButton = this.button("widen", phrase("fullScreen"), () => void this.fullscreen());
   private readonly timebar = new Timebar(this.video, (seconds) => this.go(seconds));
-  private readonly captionsMenu = new Menu(this.captionsButton, phrase("captions"), () => [this.captionsPage()], () => this.stir());
-  private readonly settingsMenu = new Menu(this.settingsButton, phrase("settings"), () => this.settingsPages(), () => this.stir());
-  private readonly help = this.helpPanel();
+  private readonly captionsMenu = new Menu(this.captionsButton, phrase("captions"), () => [this.captionsPage()], () => this.onMenu());
+  private readonly settingsMenu = new Menu(this.settingsButton, phrase("settings"), () => this.settingsPages(), () => this.onMenu());
+  private readonly help = new Help();
+  private readonly next: Next;
   readonly element: HTMLElement;
 
   private engine: Engine | null = null;
-  private readonly sessionId = uuid();
+  /** Of each title's own session. */
+  private sessionId = uuid();
   private idle = 0;
   private waiting = 0;
   private hasSettled = false;
   /** The position from which the film starts, until it has started. */
   private beginsAt: number | null = null;
-  /** What had the focus before the help. */
-  private focused: Element | null = null;
   private readonly onOnline = () => void this.load(this.place(), this.engine === null || !this.video.paused);
   private chapters: Chapter[] = [];
 
+  /** A player of `title`. If it is in a `series`, the player continues with the next one in the same picture, and calls `opened` then. */
   constructor(
-    private readonly title: Title,
+    private title: Title,
     header: HTMLElement,
+    series: Series | null,
+    private readonly opened: (title: Title) => void,
   ) {
+    this.next = new Next(series, this.nextButton, {
+      video: this.video,
+      title: () => this.title,
+      open: (title) => void this.open(title),
+      say: (text) => this.say(text),
+      isBusy: () => this.isBusy,
+      isElsewhere: () => document.activeElement !== document.body && !this.element.contains(document.activeElement),
+      focusControls: () => this.playButton.focus(),
+    });
     const left = [this.button("replay", phrase("tenBack"), () => this.skip(-10)), this.button("skip", phrase("tenForward"), () => this.skip(10))];
     const row = element(
       "div",
       { class: "row" },
       this.playButton,
+      this.nextButton,
       ...left,
       element("div", { class: "loudness" }, this.muteButton, this.volume),
       this.time,
@@ -85,25 +103,28 @@ export class Player {
       this.video,
       veil,
       wheel,
-      this.bigButton,
       this.hint,
       header,
       controls,
+      this.next.offer.element,
+      this.bigButton,
       this.captionsMenu.element,
       this.settingsMenu.element,
-      this.help,
+      this.help.element,
       this.message,
       this.said,
     );
     this.watchVideo();
     this.watchPointer();
-    if (title.height === 0) this.video.after(initials(shownName(title)));
-    if (title.poster !== undefined) this.video.poster = libraryUrl(title.poster);
-    if (title.thumbnails !== undefined) void Thumbnails.load(title.thumbnails).then((loaded) => this.timebar.show(loaded));
-    if (title.chapters !== undefined) void this.showChapters(libraryUrl(title.chapters));
+    this.introduce();
     this.insetButton.hidden = !document.pictureInPictureEnabled;
     this.setVolume(remembered.volume());
-    this.tellDevice();
+    listenToDevice([
+      ["play", () => void this.play()],
+      ["pause", () => this.video.pause()],
+      ["seekbackward", () => this.skip(-10)],
+      ["seekforward", () => this.skip(10)],
+    ]);
     listen({
       toggle: () => this.toggle(),
       skip: (seconds) => this.skip(seconds),
@@ -113,9 +134,45 @@ export class Player {
       captions: () => this.toggleCaptions(),
       fullscreen: () => void this.fullscreen(),
       faster: (by) => this.faster(by),
-      help: () => this.showHelp(),
+      step: (side) => this.next.step(side),
+      help: () => {
+        this.next.offer.stop();
+        this.help.toggle();
+      },
       controls: () => this.playButton.focus(),
     });
+  }
+
+  // --- the title ------------------------------------------------------------------------------------------------------------
+
+  /** Shows what is known of the title before it is loaded. */
+  private introduce(): void {
+    const { title, video } = this;
+    this.next.reset();
+    this.element.querySelector(":scope > .initials")?.remove();
+    if (title.height === 0) video.after(initials(shownName(title)));
+    if (title.poster === undefined) video.removeAttribute("poster");
+    else video.poster = libraryUrl(title.poster);
+    this.timebar.show(null);
+    if (title.thumbnails !== undefined) {
+      void Thumbnails.load(title.thumbnails).then((loaded) => {
+        if (this.title === title) this.timebar.show(loaded);
+      });
+    }
+    this.setChapters([]);
+    if (title.chapters !== undefined) void this.showChapters(libraryUrl(title.chapters));
+    showOnDevice(title);
+  }
+
+  /** Plays another title in the same picture, which stays in full screen. */
+  private async open(title: Title): Promise<void> {
+    this.keep();
+    this.title = title;
+    this.sessionId = uuid();
+    this.introduce();
+    this.opened(title);
+    this.say(shownName(title));
+    await this.load(places()[title.path]?.seconds ?? 0);
   }
 
   // --- the engine -------------------------------------------------------------------------------------------------------
@@ -219,7 +276,13 @@ export class Player {
   }
 
   private async showChapters(url: string): Promise<void> {
-    this.chapters = await loadChapters(url, (number) => phrase("chapter", { number }));
+    const { title } = this;
+    const chapters = await loadChapters(url, (number) => phrase("chapter", { number }));
+    if (this.title === title) this.setChapters(chapters);
+  }
+
+  private setChapters(chapters: Chapter[]): void {
+    this.chapters = chapters;
     this.timebar.showChapters(this.chapters);
     this.nameChapter();
     this.settingsMenu.refresh();
@@ -301,7 +364,9 @@ export class Player {
   }
 
   private setSpeed(speed: number): void {
+    // Loading another stream or title sets the former to the latter.
     this.video.playbackRate = speed;
+    this.video.defaultPlaybackRate = speed;
     this.say(phrase("speedNow", { speed }));
     this.stir();
   }
@@ -372,7 +437,7 @@ export class Player {
   }
 
   private settingsPages(): Page[] {
-    const pages = [this.qualityPage(), this.soundPage(), this.chaptersPage(), this.speedPage(), this.enginePage()];
+    const pages = [this.qualityPage(), this.soundPage(), this.chaptersPage(), this.speedPage(), this.enginePage(), this.next.page()];
     return pages.filter((page) => page.choices().length > 1);
   }
 
@@ -447,28 +512,6 @@ export class Player {
     return { title: phrase("streaming"), value: current?.toUpperCase() ?? "", choices: () => choices };
   }
 
-  private helpPanel(): HTMLElement {
-    const rows = KEYS.flatMap(([keys, does]) => [element("dt", {}, keys), element("dd", {}, phrase(does))]);
-    const close = element("button", { type: "button", class: "again", onclick: () => this.showHelp() }, phrase("close"));
-    const panel = element("div", { class: "help", role: "dialog", "aria-label": phrase("keys"), hidden: true }, element("h2", {}, phrase("keys")), element("dl", {}, ...rows), close);
-    panel.addEventListener("keydown", (event) => {
-      if (!BACK.has(event.key)) return;
-      event.preventDefault();
-      this.showHelp();
-    });
-    return panel;
-  }
-
-  private showHelp(): void {
-    const { help } = this;
-    if (help.hidden) this.focused = document.activeElement;
-    help.hidden = !help.hidden;
-    const button = help.querySelector("button");
-    if (!help.hidden) button?.focus();
-    else if (this.focused instanceof HTMLElement && this.focused !== document.body) this.focused.focus();
-    else button?.blur();
-  }
-
   // --- what the film does ------------------------------------------------------------------------------------------------
 
   private watchVideo(): void {
@@ -529,7 +572,9 @@ export class Player {
 
   private keep(): void {
     const { duration } = this.video;
-    if (Number.isFinite(duration) && this.video.readyState > 0) keepPlace(this.title.path, this.place(), duration);
+    if (!Number.isFinite(duration) || this.video.readyState === 0) return;
+    keepPlace(this.title.path, this.place(), duration);
+    if (isFinished(this.place(), duration)) void this.next.finish();
   }
 
   // --- what is shown when -----------------------------------------------------------------------------------------------
@@ -547,18 +592,29 @@ export class Player {
     });
   }
 
+  /** Whether the viewer uses a menu or reads the help. */
+  private get isBusy(): boolean {
+    return this.captionsMenu.isOpen || this.settingsMenu.isOpen || this.help.isOpen;
+  }
+
+  /** A viewer who uses a menu has time. */
+  private onMenu(): void {
+    this.next.offer.stop();
+    this.stir();
+  }
+
   /** Shows the controls, and hides them again after a while if the viewer does not use them. */
   private stir(): void {
     window.clearTimeout(this.idle);
     this.element.classList.remove("idle");
     this.idle = window.setTimeout(() => {
-      const isNeeded = this.video.paused || this.captionsMenu.isOpen || this.settingsMenu.isOpen || !this.help.hidden;
-      if (!isNeeded) this.element.classList.add("idle");
+      if (!this.video.paused && !this.isBusy) this.element.classList.add("idle");
     }, IDLE_MS);
   }
 
   /** A tap shows the controls first; a mouse has shown them by moving. */
   private onVeil(): void {
+    if (this.next.offer.isShown) return this.next.offer.cancel();
     const isTouch = matchMedia("(hover: none)").matches;
     if (isTouch && this.element.classList.contains("idle")) this.stir();
     else this.toggle();
@@ -573,19 +629,5 @@ export class Player {
     button.setAttribute("aria-label", label);
     button.title = label;
     button.replaceChildren(icon(shape));
-  }
-
-  /** Connects the keys of headsets and lock screens, and what these show. */
-  private tellDevice(): void {
-    if (!("mediaSession" in navigator)) return;
-    const artwork = this.title.poster === undefined ? [] : [{ src: libraryUrl(this.title.poster) }];
-    navigator.mediaSession.metadata = new MediaMetadata({ title: shownName(this.title), artwork });
-    const does: [MediaSessionAction, () => void][] = [
-      ["play", () => void this.play()],
-      ["pause", () => this.video.pause()],
-      ["seekbackward", () => this.skip(-10)],
-      ["seekforward", () => this.skip(10)],
-    ];
-    for (const [action, handler] of does) navigator.mediaSession.setActionHandler(action, handler);
   }
 }

@@ -22,7 +22,7 @@ export function watchFocus(): void {
 /** The controls over the picture in lines, from top to bottom. A remote changes the volume itself. */
 function lines(): HTMLElement[][] {
   const shown = (selector: string) => [...document.querySelectorAll<HTMLElement>(selector)].filter((one) => one.getClientRects().length > 0);
-  const all = [shown(".player .top a"), shown(".timebar input"), shown(".controls .row button")];
+  const all = [shown(".player .top a"), shown(".offer button"), shown(".timebar input"), shown(".controls .row button")];
   return all.filter((line) => line.length > 0);
 }
 

@@ -55,7 +55,7 @@ export class Timebar {
     }
   }
 
-  show(thumbnails: Thumbnails): void {
+  show(thumbnails: Thumbnails | null): void {
     this.thumbnails = thumbnails;
   }
 
