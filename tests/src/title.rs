@@ -68,6 +68,7 @@ fn record(title: &str, version: &str, files: Vec<FileRecord>) -> Record {
         audio: Vec::new(),
         subtitles: Vec::new(),
         poster: None,
+        poster_widths: Vec::new(),
         thumbnails: None,
         burnt_in: None,
         chapters: None,

@@ -11,8 +11,12 @@ import { clock, isKnown, language } from "./words";
 /** Thumbnails appear when the pointer has rested this long. */
 const LOOK_MS = 250;
 
-export function card(title: Title, place: Place | undefined): HTMLElement {
-  const picture = element("div", { class: "poster" }, title.poster === undefined ? initials(shownName(title)) : poster(title));
+/** About the width of a card in a grid that fills a page (card.css). */
+const GRID_CARD = "min(20rem, 45vw)";
+
+/** The card of a title. `shown` is how wide it is, as for `sizes` of an image. */
+export function card(title: Title, place: Place | undefined, shown = GRID_CARD): HTMLElement {
+  const picture = element("div", { class: "poster" }, poster(title, shown));
   if (title.duration_seconds !== undefined) {
     const label = element("span", { class: "unseen" }, `, ${spoken(title.duration_seconds)}`);
     picture.append(element("span", { class: "badge" }, element("span", { "aria-hidden": "true" }, clock(title.duration_seconds)), label));
@@ -28,8 +32,16 @@ export function card(title: Title, place: Place | undefined): HTMLElement {
   return link;
 }
 
-function poster(title: Title): HTMLElement {
-  return element("img", { src: libraryUrl(title.poster ?? ""), alt: "", loading: "lazy", decoding: "async" });
+/** The poster of a title in the smallest width that is sharp when it is `shown` so wide; the title's initials if it has none. */
+export function poster(title: Title, shown: string): HTMLElement {
+  const { poster, poster_widths = [] } = title;
+  if (poster === undefined) return initials(shownName(title));
+  const source = (width: number, at: number) => {
+    const isWhole = at === poster_widths.length - 1;
+    return `${libraryUrl(isWhole ? poster : poster.replace(/\.jpg$/, `-${width}.jpg`))} ${width}w`;
+  };
+  const sources = poster_widths.length > 0 && { sizes: shown, srcset: poster_widths.map(source).join(", ") };
+  return element("img", { ...sources, src: libraryUrl(poster), alt: "", loading: "lazy", decoding: "async" });
 }
 
 /** Replaces a missing picture: the first letters, on a colour that depends only on the name. */

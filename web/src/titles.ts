@@ -16,6 +16,8 @@ export interface Title {
   languages?: string[];
   subtitle_languages?: string[];
   poster?: string;
+  /** The widths in which the poster is there, smallest first, its own last. */
+  poster_widths?: number[];
   thumbnails?: string;
   /** JSON, in the form of Apple's HLS players. */
   chapters?: string;

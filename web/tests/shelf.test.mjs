@@ -272,6 +272,8 @@ for (const { locale, lang, begun, found } of LANGUAGES) {
 async function atShelfOf(titles, options, does) {
   const viewer = await Viewer.arrive(options);
   let version = 0;
+  const picture = { body: '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 9"/>', contentType: "image/svg+xml" };
+  await viewer.context.route("**/poster*.jpg", (route) => route.fulfill(picture));
   await viewer.context.route("**/titles.json", (route) => {
     const json = { version: 1, kind: "titles", is_complete: true, titles };
     return route.fulfill({ json, headers: { etag: `"${version}"` } });
@@ -423,6 +425,24 @@ test("names and facts have their own direction, and an unknown language is not n
     await viewer.assertFaultless();
   });
 });
+
+/** By the width of a card and the screen's pixels; the whole poster only where there is no smaller one that is sharp. */
+for (const [name, options, file] of [
+  ["a desktop", {}, "poster-320.jpg"],
+  ["a desktop with two pixels for each", { deviceScaleFactor: 2 }, "poster-640.jpg"],
+  ["a phone", PHONE, "poster-320.jpg"],
+  ["a desktop with three pixels for each", { deviceScaleFactor: 3 }, "poster.jpg"],
+]) {
+  test(`posters are fetched in the size that is needed: ${name}`, async () => {
+    const titles = series("A, b", 3, { poster: "A%2C%20b/v/poster.jpg", poster_widths: [320, 640, 1920] });
+    const old = made("Old", { poster: "Old/v/poster.jpg" });
+    await atShelfOf([...titles, old], options, async (viewer, page) => {
+      await page.waitForFunction(() => document.images.length === 4 && [...document.images].every(({ complete, currentSrc }) => complete && currentSrc));
+      const sources = await page.evaluate(() => [...document.images].map(({ currentSrc }) => new URL(currentSrc).pathname));
+      assert.deepEqual([...new Set(sources)].sort(), [`/A%2C%20b/v/${file}`, "/Old/v/poster.jpg"]);
+    });
+  });
+}
 
 test("the shelf opens in a browser whose language has no standard name", async () => {
   const viewer = await Viewer.arrive({});

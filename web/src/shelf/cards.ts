@@ -94,7 +94,7 @@ export class Cards {
     const { columns, width, height, gapX, gapY } = this.sizes;
     const { entries, form } = this.section;
     const { title } = entries[index] as Entry;
-    const item = element("li", { "aria-setsize": entries.length, "aria-posinset": index + 1 }, card(title, this.places[title.path]));
+    const item = element("li", { "aria-setsize": entries.length, "aria-posinset": index + 1 }, card(title, this.places[title.path], `${Math.ceil(width)}px`));
     const [column, line] = form === "row" ? [index, 0] : [index % columns, Math.floor(index / columns)];
     Object.assign(item.style, {
       left: `${column * (width + gapX)}px`,

@@ -1,10 +1,10 @@
 // At the end of a title: the next one of its folder. It starts by itself after a countdown, unless the viewer cancels that.
 
-import { initials } from "../card";
+import { poster } from "../card";
 import { element } from "../element";
 import { shownName } from "../names";
 import { phrase } from "../phrases";
-import { libraryUrl, type Title } from "../titles";
+import type { Title } from "../titles";
 import { BACK } from "./remote";
 
 /** Long enough to find the remote. */
@@ -55,7 +55,7 @@ export class Offer {
   /** Offers the title; with `counts` it starts by itself, and with `takesFocus` Enter starts it. */
   show(title: Title, counts: boolean, takesFocus: boolean): void {
     const name = shownName(title);
-    this.picture.replaceChildren(title.poster === undefined ? initials(name) : element("img", { src: libraryUrl(title.poster), alt: "" }));
+    this.picture.replaceChildren(poster(title, "17rem"));
     this.name.textContent = name;
     this.stop();
     this.element.hidden = false;

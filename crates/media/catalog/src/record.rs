@@ -59,6 +59,10 @@ pub struct Record {
     pub subtitles: Vec<SubtitleRecord>,
     /// A JPEG, if there is a picture.
     pub poster: Option<String>,
+    /// The widths in which the poster is there, smallest first, its own last: one of 320 pixels is `poster-320.jpg`, next to `poster.jpg`. Empty if
+    /// there is only the poster, as in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub poster_widths: Vec<u32>,
     /// A WebVTT file of thumbnails for positions in the film, if there is a picture.
     pub thumbnails: Option<String>,
     /// A JSON file of chapters, in the form of Apple's HLS players, if the source had any.

@@ -58,6 +58,9 @@ pub struct Facts {
     /// A JPEG.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub poster: Option<String>,
+    /// The widths in which it is there, as in the record.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub poster_widths: Vec<u32>,
     /// A WebVTT file of small pictures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thumbnails: Option<String>,
@@ -154,6 +157,8 @@ struct Record {
     #[serde(default)]
     subtitles: Vec<Track>,
     poster: Option<String>,
+    #[serde(default)]
+    poster_widths: Vec<u32>,
     thumbnails: Option<String>,
     chapters: Option<String>,
 }
@@ -189,6 +194,7 @@ impl Record {
             languages: languages(self.audio),
             subtitle_languages: languages(self.subtitles),
             poster: self.poster.map(below),
+            poster_widths: self.poster_widths,
             thumbnails: self.thumbnails.map(below),
             chapters: self.chapters.map(below),
         }

@@ -53,3 +53,24 @@ fn a_damaged_record_gives_a_title_without_facts_until_it_is_replaced() {
     record(&title, 10);
     assert_eq!(durations(&mut reader, library.path()), [Some(10.0)]);
 }
+
+#[test]
+fn a_posters_widths_are_listed_if_its_record_has_them() {
+    let library = TempDir::new().expect("a temporary folder");
+    let title = library.path().join("a");
+    record(&title, 10);
+    let widths = |members: &str| {
+        let text = format!(r#"{{ "duration_seconds": 10, "poster": "v-1/poster.jpg"{members} }}"#);
+        fs::write(title.join("title.json"), text).expect("a record");
+        let items = ShelfReader::default().list(library.path()).expect("a library");
+        let listed = serde_json::to_value(&items).expect("JSON");
+        assert_eq!(listed[0]["poster"], "a/v-1/poster.jpg");
+        listed[0].get("poster_widths").cloned()
+    };
+    assert_eq!(
+        widths(r#", "poster_widths": [320, 640, 1920]"#),
+        Some(serde_json::json!([320, 640, 1920]))
+    );
+    // Of an earlier version.
+    assert_eq!(widths(""), None);
+}

@@ -95,6 +95,7 @@ impl Source {
             audio: Vec::new(),
             subtitles: Vec::new(),
             poster: None,
+            poster_widths: Vec::new(),
             thumbnails: None,
             burnt_in: None,
             chapters: None,

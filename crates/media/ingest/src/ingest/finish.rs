@@ -96,6 +96,9 @@ impl Ingest<'_> {
         };
         let colours = pictures::Reading { stored, has_zscale: self.tools.has_zscale };
         self.make_poster(made, &colours, version, limits)?;
+        if made.has_poster {
+            made.poster_widths = pictures::smaller_posters(version, limits)?;
+        }
         made.tiles = pictures::thumbnails(made, &colours, version, limits)?;
         chapters::write(&self.source.chapters, version, made)?;
         for playlist in hls::media(made) {
@@ -162,6 +165,7 @@ impl Ingest<'_> {
             audio: audio(made, folder),
             subtitles: subtitle_records(made, folder),
             poster: made.has_poster.then(|| path(pictures::POSTER)),
+            poster_widths: made.poster_widths.clone(),
             thumbnails: made.tiles.is_some().then(|| path(pictures::THUMBNAILS)),
             burnt_in: self.source.burnt.as_ref().map(burnt_in),
             chapters: made.has_chapters.then(|| path(chapters::CHAPTERS)),

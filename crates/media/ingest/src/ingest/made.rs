@@ -19,6 +19,8 @@ pub(super) struct Made {
     pub(super) subtitles: Vec<Subtitles>,
     /// Whether there is a poster.
     pub(super) has_poster: bool,
+    /// The widths in which the poster is there, smallest first, if there are several.
+    pub(super) poster_widths: Vec<u32>,
     /// The sheets of thumbnails, if there is a picture.
     pub(super) tiles: Option<Tiles>,
     /// Whether there is a file of chapters.

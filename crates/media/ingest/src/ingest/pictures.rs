@@ -35,6 +35,8 @@ const POSTER_CHOICE: u32 = 24;
 const POSTER_SIDE_MAX: u32 = 1080;
 /// The longer side of a poster that is made from any picture: that of 21:9, rounded up. A panorama or a scroll would be larger than a page.
 const POSTER_LONG_SIDE_MAX: u32 = 2560;
+/// The widths of smaller copies of the poster: of a card on the shelf, where a pixel of the page is one or two of the screen's.
+const POSTER_WIDTHS: [u32; 2] = [320, 640];
 
 /// JPEG files have the matrix of BT.601 and full range (JFIF 1.02). By way of RGB, because ffmpeg 7.0 doesn't convert one matrix to another. The
 /// label is for pictures that were RGB: ffmpeg's scaler converts them to BT.709 and doesn't say so in the frame.
@@ -113,6 +115,54 @@ pub(super) fn poster_of_still(
         let _ = fs::remove_file(folder.join(POSTER));
     }
     made
+}
+
+/// Makes smaller copies of the poster in `folder`. Returns the widths of all, smallest first, the poster's own last; none if no copy is smaller.
+pub(super) fn smaller_posters(
+    folder: &Path,
+    limits: &RunLimits<'_>,
+) -> Result<Vec<u32>, IngestError> {
+    let poster = folder.join(POSTER);
+    let width = jpeg_width(&fs::read(&poster).attempt("read", &poster)?);
+    let width = width.ok_or_else(|| IngestError::Unusable {
+        making: POSTER.to_owned(),
+        why: "it is not a JPEG".into(),
+    })?;
+    let mut widths: Vec<_> = POSTER_WIDTHS.into_iter().filter(|small| *small < width).collect();
+    if widths.is_empty() {
+        return Ok(widths);
+    }
+    let mut arguments = formats::picture();
+    for small in &widths {
+        let file = smaller_poster(*small);
+        arguments.extend(words(&format!(
+            "-vf scale={small}:-2,setsar=1,format=yuvj420p -frames:v 1 -update 1 -q:v 3 {file}"
+        )));
+    }
+    run("smaller posters", &poster, folder, &arguments, limits)?;
+    for small in &widths {
+        present(folder, &smaller_poster(*small))?;
+    }
+    widths.push(width);
+    Ok(widths)
+}
+
+fn smaller_poster(width: u32) -> String {
+    format!("poster-{width}.jpg")
+}
+
+/// The width of a JPEG file, from its frame header (ITU-T T.81 section B.2.2).
+fn jpeg_width(bytes: &[u8]) -> Option<u32> {
+    let mut rest = bytes.strip_prefix(&[0xff, 0xd8])?;
+    loop {
+        let [0xff, marker, high, low, ..] = *rest else { return None };
+        // Between them, 0xc4, 0xc8 and 0xcc are other segments.
+        if matches!(marker, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf) {
+            let width = rest.get(7..9)?;
+            return Some(u32::from(u16::from_be_bytes([width[0], width[1]])));
+        }
+        rest = rest.get(2 + usize::from(u16::from_be_bytes([high, low]))..)?;
+    }
 }
 
 /// The width and the height of a poster, as ffmpeg's scaler takes them: of the picture's shape, even, and not enlarged. The scaler evaluates
@@ -262,6 +312,18 @@ mod tests {
     use super::*;
     use crate::ingest::{Bounds, Stop};
     use tempfile::tempdir;
+
+    #[test]
+    fn the_width_of_a_jpeg_is_in_its_frame_header() {
+        // An application segment, Huffman tables, a frame of 640 by 360, and the beginning of its components.
+        let jpeg = b"\xff\xd8\xff\xe0\0\x04JF\xff\xc4\0\x03x\xff\xc2\0\x0b\x08\x01\x68\x02\x80\x01";
+        assert_eq!(jpeg_width(jpeg), Some(640));
+        for length in 0..jpeg.len() - 1 {
+            assert_eq!(jpeg_width(&jpeg[..length]), None, "{length} bytes");
+        }
+        assert_eq!(jpeg_width(b"\x89PNG\r\n\x1a\n"), None);
+        assert_eq!(jpeg_width(b"\xff\xd8\xff\xe0\0\0\0\0\0\0"), None);
+    }
 
     #[test]
     fn a_poster_that_fails_leaves_no_part_of_it() {

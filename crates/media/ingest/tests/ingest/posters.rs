@@ -93,6 +93,26 @@ fn poster(made: &Ingested) -> (String, [u8; 3]) {
     seen(&made.folder.join(made.record.poster.as_ref().expect("a poster")))
 }
 
+/// Pages ask for the poster in these widths, by these names, and every one of them is among the title's verified files.
+#[track_caller]
+fn smaller_ones_are_right(made: &Ingested, size: &str, colour: [u8; 3]) {
+    let (width, height) = size.split_once(',').expect("a size");
+    let (width, height): (u32, u32) = (width.parse().unwrap(), height.parse().unwrap());
+    let record = &made.record;
+    let smaller: Vec<_> = [320, 640].into_iter().filter(|small| *small < width).collect();
+    let all = smaller.iter().copied().chain((!smaller.is_empty()).then_some(width));
+    assert_eq!(record.poster_widths, all.collect::<Vec<_>>());
+    let poster = record.poster.as_ref().expect("a poster");
+    for small in smaller {
+        let name = poster.replace(".jpg", &format!("-{small}.jpg"));
+        let (found, seen_colour) = seen(&made.folder.join(&name));
+        let lines = 2.0 * (f64::from(height * small) / f64::from(width) / 2.0).round();
+        assert_eq!(found, format!("{small},{lines}"), "{name}");
+        is_about(&name, seen_colour, colour);
+        assert!(record.files.iter().any(|file| file.path == name), "{name} is not in the record");
+    }
+}
+
 #[track_caller]
 fn is_about(name: &str, found: [u8; 3], wanted: [u8; 3]) {
     let is_near = found.iter().zip(wanted).all(|(found, wanted)| found.abs_diff(wanted) <= 6);
@@ -196,6 +216,7 @@ fn any_picture_can_be_the_poster() {
         let (size, colour) = poster(&made);
         assert_eq!(size, shown, "{name}");
         is_about(name, colour, GREEN);
+        smaller_ones_are_right(&made, &size, GREEN);
         assert!(made.record.thumbnails.is_some());
     }
     let chosen = turned(&picture(folder.path(), "camera.jpg", "0x209060", "640x360"));
