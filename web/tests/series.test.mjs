@@ -244,6 +244,18 @@ test("on a phone the next episode is in reach, and a tap elsewhere in the pictur
   });
 });
 
+for (const locale of ["en-GB", "de-AT", "fr-CA", "es-MX", "zh-CN"]) {
+  test(`on a phone the controls fit into a line: ${locale}`, async () => {
+    await at("s01e01", { ...PHONE, viewport: { width: 360, height: 740 }, locale }, async (viewer, page) => {
+      const parts = await page.locator(".controls").evaluate((controls) => [".row", ".time"].map((part) => {
+        const { scrollWidth, clientWidth } = controls.querySelector(part);
+        return [scrollWidth, clientWidth];
+      }));
+      assert.ok(parts.every(([inner, outer]) => inner <= outer), JSON.stringify(parts));
+    });
+  });
+}
+
 for (const colorScheme of ["dark", "light"]) {
   test(`axe finds no fault with the offer, which stands still if that is wished: ${colorScheme}`, async () => {
     await at("s01e01", { colorScheme, reducedMotion: "reduce" }, async (viewer, page) => {

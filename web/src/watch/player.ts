@@ -79,6 +79,8 @@ export class Player {
       focusControls: () => this.playButton.focus(),
     });
     const left = [this.button("replay", phrase("tenBack"), () => this.skip(-10)), this.button("skip", phrase("tenForward"), () => this.skip(10))];
+    // A phone has other ways to do this, and no room.
+    for (const button of [...left, this.insetButton]) button.classList.add("roomy");
     const row = element(
       "div",
       { class: "row" },
