@@ -29,6 +29,9 @@ pub enum EdgeRequestError {
     /// The server refused, for this reason, in its own words.
     #[error("the running server refuses: {0}")]
     Refused(String),
+    /// The request itself is wrong, for this reason, in the server's words: the same one would be refused again.
+    #[error("the running server refuses: {0}")]
+    Misused(String),
     /// The messages cannot be exchanged.
     #[error("cannot talk to the running server: {0}; see its log for what it has done")]
     Line(#[source] io::Error),
@@ -76,7 +79,8 @@ fn exchange(socket: &Path, ask: &ToOld) -> Result<ToNew, EdgeRequestError> {
     wait_at_most(&line, ANSWER_TIMEOUT).map_err(EdgeRequestError::Line)?;
     packets::send(&line, ask, None).map_err(EdgeRequestError::Line)?;
     match packets::receive(&line, &mut Vec::new()).map_err(EdgeRequestError::Line)? {
-        Some((ToNew::Refused { why }, _)) => Err(EdgeRequestError::Refused(why)),
+        Some((ToNew::Refused { why, is_misuse: false }, _)) => Err(EdgeRequestError::Refused(why)),
+        Some((ToNew::Refused { why, is_misuse: true }, _)) => Err(EdgeRequestError::Misused(why)),
         Some((told, _)) => Ok(told),
         None => Err(EdgeRequestError::Mute),
     }

@@ -83,7 +83,7 @@ impl HandoffClient {
                 let _ = packets::send(&self.launcher, &ToLauncher::Accepts, None);
                 Ok(())
             }
-            Ok(Some((ToNew::Refused { why }, _))) => Err(UpgradeError::Refused(why)),
+            Ok(Some((ToNew::Refused { why, .. }, _))) => Err(UpgradeError::Refused(why)),
             _ => Err(UpgradeError::Gone),
         }
     }
@@ -117,7 +117,7 @@ fn receive_all(line: &OwnedFd) -> Result<(u32, Inherited), UpgradeError> {
             (ToNew::Plain, listener) => inherited.plain = listener,
             (ToNew::Door, socket) => inherited.socket = socket,
             (ToNew::All { process }, _) => return Ok((process, inherited)),
-            (ToNew::Refused { why }, _) => return Err(UpgradeError::Refused(why)),
+            (ToNew::Refused { why, .. }, _) => return Err(UpgradeError::Refused(why)),
             (
                 ToNew::Viewers
                 | ToNew::Go

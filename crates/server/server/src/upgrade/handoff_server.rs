@@ -6,7 +6,7 @@ use super::socket::{accept, either, wait_at_most};
 use crate::acme::AcmeLink;
 use crate::admin::AdminControl;
 use crate::control::Control;
-use crate::edge::KeyRules;
+use crate::edge::{KeyRules, PurgeFailed};
 use crate::notify::notify;
 use crate::signals::News;
 use config::obstacle;
@@ -163,6 +163,7 @@ impl HandoffServer {
         let Some(edge) = self.admin.edge() else { return refuse(line, NO_EDGE) };
         match edge.purge(purge, &format!("process {process}"), &KeyRules::of(&self.config)) {
             Ok(purged) => drop(packets::send(line, &ToNew::Purged { purged }, None)),
+            Err(why @ PurgeFailed::Misused(_)) => refuse_misuse(line, &why.to_string()),
             Err(why) => refuse(line, &why.to_string()),
         }
     }
@@ -339,7 +340,12 @@ fn one_line(said: &str) -> String {
 
 /// Sends a refusal. If the client has gone, it no longer matters.
 fn refuse(line: &OwnedFd, why: &str) {
-    let _ = packets::send(line, &ToNew::Refused { why: why.to_owned() }, None);
+    let _ = packets::send(line, &ToNew::Refused { why: why.to_owned(), is_misuse: false }, None);
+}
+
+/// As [`refuse`], for a request that would be refused again.
+fn refuse_misuse(line: &OwnedFd, why: &str) {
+    let _ = packets::send(line, &ToNew::Refused { why: why.to_owned(), is_misuse: true }, None);
 }
 
 #[cfg(test)]

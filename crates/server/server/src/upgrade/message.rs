@@ -50,6 +50,9 @@ pub(crate) enum ToNew {
     Refused {
         /// In words.
         why: String,
+        /// Whether the request itself is wrong, so that the same one would be refused again.
+        #[serde(default)]
+        is_misuse: bool,
     },
     /// One of the viewers' listeners comes with this.
     Viewers,

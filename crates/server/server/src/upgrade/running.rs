@@ -25,7 +25,7 @@ pub fn running_config(socket: &Path) -> Result<Config, UpgradeError> {
         match received {
             Some((ToNew::Config { part }, _)) => text.push_str(&part),
             Some((ToNew::All { .. }, _)) => break,
-            Some((ToNew::Refused { why }, _)) => return Err(UpgradeError::Refused(why)),
+            Some((ToNew::Refused { why, .. }, _)) => return Err(UpgradeError::Refused(why)),
             // An earlier version does not know the question.
             _ => return Err(UpgradeError::Mute),
         }
