@@ -6,6 +6,7 @@ mod fill;
 mod invite;
 mod placing;
 mod plan_report;
+mod purging;
 mod replay;
 mod report;
 mod serve;

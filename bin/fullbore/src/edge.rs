@@ -17,6 +17,8 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+pub(crate) use shown::span;
+
 /// Look into the cache of a caching edge, and purge what is stored
 #[derive(Args)]
 pub(crate) struct Edge {

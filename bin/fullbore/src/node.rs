@@ -1,5 +1,7 @@
 //! `fullbore node`: the agent of a box in a fleet.
 
+mod edge_on_box;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,11 +14,12 @@ use identity::Credentials;
 use node::beating::{self, BeatingOptions};
 use node::bird::{self, BirdOptions};
 use node::joining::Membership;
-use node::{Agent, AgentOptions, FillWindow, answer, ceiling_of_links};
+use node::{Agent, AgentOptions, EdgeServer, FillWindow, answer, ceiling_of_links};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tls::client::Trust;
 
+use self::edge_on_box::EdgeOnBox;
 use crate::bad_value::{self, BadValue};
 use crate::join::Gbps;
 use crate::{say_started, tell};
@@ -71,6 +74,9 @@ pub(crate) struct Node {
     /// Answer viewers on this address as a gateway does, from the latest snapshot of the fleet
     #[arg(long, value_name = "ADDR:PORT", value_parser = bad_value::address)]
     answers: Option<SocketAddr>,
+    /// Configuration file of a caching edge on this box, which runs as the same user: have it carry out the fleet's purges
+    #[arg(long, value_name = "FILE")]
+    edge: Option<PathBuf>,
     /// Control socket of BIRD on this box: report the prefixes that the site's network reaches to the fleet
     #[arg(long, value_name = "SOCKET")]
     bird: Option<PathBuf>,
@@ -227,6 +233,7 @@ impl Node {
 
     fn options(&self, membership: &Membership) -> Result<AgentOptions, String> {
         let program = std::env::current_exe();
+        let edge = self.edge.as_deref().map(EdgeOnBox::of).transpose()?;
         Ok(AgentOptions {
             node: membership.node.clone(),
             state: self.state.clone(),
@@ -244,6 +251,7 @@ impl Node {
             origins: self.origin.clone(),
             trust: Trust::System,
             host: membership.host.clone(),
+            edge: edge.map(|edge| Arc::new(edge) as Arc<dyn EdgeServer>),
             program: program.map_err(|error| format!("cannot find this program: {error}"))?,
             serve_flags: self.serve.clone(),
         })

@@ -18,6 +18,7 @@ mod operate;
 mod paths;
 mod placing;
 mod popularity;
+mod purging;
 mod routing;
 #[allow(dead_code, reason = "the store's own tests use the rest")]
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::chain::read_chain;
 use super::invite::Invite;
-use super::{Failed, fill, placing, plan_report, replay, report};
+use super::{Failed, fill, placing, plan_report, purging, replay, report};
 use crate::bad_value::{self, BadValue};
 use crate::folders::spelled_in;
 use crate::load::Time;
@@ -207,6 +207,8 @@ pub(super) enum Ask {
         at: At,
     },
     Placement(placing::Placement),
+    Purge(purging::PurgeAll),
+    Purges(purging::PurgesOfFleet),
     /// Show which nodes hold a title, and which have sent a receipt for its withdrawal
     Where {
         /// Path of the title
@@ -467,6 +469,8 @@ impl Ask {
                 Ok(())
             }
             Self::Placement(placement) => placement.run().await,
+            Self::Purge(purge) => purge.run().await,
+            Self::Purges(purges) => purges.run().await,
             Self::Where { title, at } => {
                 let answer = at.client()?.get("/api/v1/where", &[("title", title)]).await?;
                 at.print(&answer, report::title_at_nodes);

@@ -29,6 +29,7 @@ mod name;
 mod node;
 mod origin_root;
 mod prefix;
+mod purging;
 mod routes;
 mod runs;
 mod served_at;
@@ -58,6 +59,10 @@ pub use name::{BadName, Name};
 pub use node::{NodeKind, NodePlace, State};
 pub use origin_root::{BadOrigin, OriginKind, OriginRoot};
 pub use prefix::{Prefix, PrefixError};
+pub use purging::{
+    EDGE_RECEIPTS_MAX, EDGE_TEXT_BYTES_MAX, EdgeProgress, EdgeReceipt, EdgeReport, FleetPurge,
+    ORDERS_PER_ANSWER_MAX, PurgeOrder, PurgeOrders, PurgeTarget,
+};
 pub use routes::{ROUTES_MAX, RoutesAnswer, RoutesUpdate, route_changes};
 pub use served_at::ServedAt;
 pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};

@@ -18,13 +18,13 @@ use crate::token_keys::{Signer, TokenKeys};
 use store::backup::Tombstones;
 use store::records::{
     FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord,
-    PlacementRecord, PlanRecord, PrivateBytes, RevokedNameRecord, Role, SecretRecord, SiteRecord,
-    StoreRecord, TitleRecord, TokenKeyRecord, ViewerCertificateRecord, Wanted,
+    PlacementRecord, PlanRecord, PrivateBytes, PurgesRecord, RevokedNameRecord, Role, SecretRecord,
+    SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, ViewerCertificateRecord, Wanted,
 };
 use store::{Engine, Entry, StoreError};
 
 /// The kinds of records that a gateway needs, including secrets: it serves machines without the store, too.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
     NodeRecord::FOLDER,
@@ -37,6 +37,7 @@ const FOLDERS: [&str; 12] = [
     GatewayRecord::FOLDER,
     SecretRecord::FOLDER,
     ViewerCertificateRecord::FOLDER,
+    PurgesRecord::FOLDER,
 ];
 
 /// The records of the store that a gateway steers by, by key.
@@ -233,6 +234,7 @@ impl Records {
             viewer_keys_revision: self.token_keys_revision,
             certificates: self.certificates(&mut problems),
             gateways,
+            purges: self.purges(&mut problems),
             gone_signature: Vec::new(),
             is_restored: fleet.restored.is_some(),
             is_read_back: fleet.restored.is_some_and(|restored| restored.read_back),
@@ -327,6 +329,11 @@ impl Records {
     fn placement(&self, problems: &mut Vec<String>) -> PlacementPolicy {
         let record = self.all::<PlacementRecord>(problems).pop();
         record.map(|(_, record)| record.policy).unwrap_or_default()
+    }
+
+    fn purges(&self, problems: &mut Vec<String>) -> Arc<PurgesRecord> {
+        let record = self.all::<PurgesRecord>(problems).pop();
+        record.map(|(_, record)| record).unwrap_or_default().into()
     }
 
     fn pins(&self, problems: &mut Vec<String>) -> BTreeMap<String, Vec<Pin>> {

@@ -9,8 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fleet_protocol::{
-    Condition, Digest, HeartbeatAnswer, Load, Name, OriginRoot, PublicKey, PublishedTitle,
-    ServedAt, State, WatchReport,
+    Condition, Digest, EdgeProgress, HeartbeatAnswer, Load, Name, OriginRoot, PublicKey,
+    PublishedTitle, ServedAt, State, WatchReport,
 };
 use serde::Serialize;
 use tls::client::Trust;
@@ -21,6 +21,7 @@ use crate::beating::draw_boot;
 use crate::bird::{BirdReading, BirdStatus};
 use crate::certificate::ViewerCertificate;
 use crate::condition::{ControlLoop, change_log::ChangeLog, observe::observe};
+use crate::edge_purging::{EdgePurging, EdgeServer};
 use crate::gateway_state::GatewayState;
 use crate::holding::{FillWindow, HoldingOptions, HoldingStatus, Replicator, lock, wall_clock};
 use crate::persistence;
@@ -66,6 +67,8 @@ pub struct AgentOptions {
     pub trust: Trust,
     /// The host of the addresses that viewers get.
     pub host: String,
+    /// The caching edge on this box, if the fleet purges one.
+    pub edge: Option<Arc<dyn EdgeServer>>,
     /// The program that serves, and its flags.
     pub program: PathBuf,
     /// Flags for the program.
@@ -103,6 +106,8 @@ pub struct Status {
     snapshot: Option<(Name, u64)>,
     /// The state of the site's router, if the box forwards its routes.
     bird: Option<BirdStatus>,
+    /// How far the edge on this box is with the fleet's purges, without receipts.
+    edge: Option<EdgeProgress>,
 }
 
 /// The last answer of a gateway.
@@ -134,6 +139,7 @@ pub struct Agent {
     watched: Mutex<WatchTally>,
     gateway_state: GatewayState,
     certificate: Option<ViewerCertificate>,
+    edge: Option<Arc<EdgePurging>>,
     heard: Mutex<BTreeMap<String, Heard>>,
     /// How the server serves, and how viewers come, as last logged.
     differs: Mutex<Option<(ServedAt, ServedAt)>>,
@@ -198,6 +204,7 @@ impl Agent {
         let watched = WatchTally::new(options.node.clone(), draw_boot(), options.report);
         let watched = Mutex::new(watched);
         let changes = ChangeLog::new(state);
+        let edge = options.edge.clone().map(|edge| Arc::new(EdgePurging::open(edge, state)));
         let (wakeup, threads, heard, differs, ends, bird) = Default::default();
         let agent = Arc::new(Self {
             replicator,
@@ -207,6 +214,7 @@ impl Agent {
             watched,
             gateway_state,
             certificate,
+            edge,
             heard,
             differs,
             ends,
@@ -217,8 +225,7 @@ impl Agent {
             _lock: own,
             options,
         });
-        let state = &agent.options.state;
-        agent.start_threads().map_err(failed(state))?;
+        agent.start_threads().map_err(failed(&agent.options.state))?;
         Ok(agent)
     }
 
@@ -226,6 +233,7 @@ impl Agent {
         let mut threads = lock(&self.threads);
         threads.push(self.server.start()?);
         threads.extend(self.replicator.start()?);
+        self.edge.iter().try_for_each(EdgePurging::start)?;
         let agent = Arc::clone(self);
         let look = move || agent.keep_looking();
         threads.push(std::thread::Builder::new().name("look".into()).spawn(look)?);
@@ -236,6 +244,7 @@ impl Agent {
     pub fn stop(&self) {
         self.replicator.stop();
         self.server.stop();
+        self.edge.iter().for_each(|edge| edge.stop());
         self.wakeup.stop();
         for thread in lock(&self.threads).drain(..) {
             // A thread that panicked has already reported it.
@@ -284,6 +293,7 @@ impl Agent {
                 (snapshot.gateway.clone(), snapshot.number)
             }),
             bird: lock(&self.bird).as_ref().map(|bird| bird.borrow().status.clone()),
+            edge: self.edge.as_ref().map(|edge| edge.progress(u64::MAX)),
         }
     }
 
@@ -328,6 +338,11 @@ impl Agent {
     /// The certificate that viewers see, if the server has none of its own.
     pub(crate) fn certificate(&self) -> Option<&ViewerCertificate> {
         self.certificate.as_ref()
+    }
+
+    /// The fleet's purges of the edge on this box, if it has one.
+    pub(crate) fn edge(&self) -> Option<&Arc<EdgePurging>> {
+        self.edge.as_ref()
     }
 
     /// The data received from gateways.

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use fleet_protocol::{
-    Condition, Desired, Digest, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle, Inventory,
-    Keys, Load, Name, Receipt, ReturnedTombstones, ServedAt, Signed, WatchReport,
+    Condition, Desired, Digest, EdgeProgress, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle,
+    Inventory, Keys, Load, Name, PurgeOrders, Receipt, ReturnedTombstones, ServedAt, Signed,
+    WatchReport,
 };
 
 use crate::agent::Agent;
@@ -80,6 +81,12 @@ pub trait BoxState: Send + Sync + 'static {
     fn missing_documents(&self) -> Vec<Digest>;
     /// Takes one of these documents.
     fn handle_document(&self, bytes: Vec<u8>);
+    /// How far its edge is with the fleet's purges, with the receipts after the one of this number; `None` if it has no edge.
+    fn edge_progress(&self, _known: u64) -> Option<EdgeProgress> {
+        None
+    }
+    /// Takes the purges that its edge lacks.
+    fn handle_purge_orders(&self, _orders: PurgeOrders) {}
     /// Its request for the viewers' certificate, in PEM, if it wants one.
     fn viewer_request(&self) -> Option<String> {
         None
@@ -204,6 +211,16 @@ impl BoxState for Agent {
 
     fn handle_document(&self, bytes: Vec<u8>) {
         self.gateway_state().handle_document(&bytes);
+    }
+
+    fn edge_progress(&self, known: u64) -> Option<EdgeProgress> {
+        self.edge().map(|edge| edge.progress(known))
+    }
+
+    fn handle_purge_orders(&self, orders: PurgeOrders) {
+        if let Some(edge) = self.edge() {
+            edge.handle(orders);
+        }
     }
 
     fn viewer_request(&self) -> Option<String> {

@@ -13,6 +13,7 @@ mod box_state;
 mod ceiling;
 mod certificate;
 mod condition;
+mod edge_purging;
 mod gateway;
 mod gateway_state;
 mod holding;
@@ -27,6 +28,7 @@ pub use agent::{Agent, AgentError, AgentOptions, Status};
 pub use answering::{AnswersListener, answer};
 pub use box_state::BoxState;
 pub use ceiling::ceiling_of_links;
+pub use edge_purging::{EdgeFound, EdgePurgeError, EdgeServer};
 pub use holding::{
     FillCounts, FillStatus, FillWindow, FillWindowError, HoldingOptions, HoldingStatus, OpenFiles,
     PeerFault, Replicator, ScrubStatus, wall_clock,

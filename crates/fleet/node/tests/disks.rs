@@ -148,6 +148,7 @@ fn a_server_serves_again_what_came_again_after_its_disk_was_lost() {
         origins: Vec::new(),
         trust: tls::client::Trust::System,
         host: "127.0.0.1".to_owned(),
+        edge: None,
         program: fullbore_tests::program().to_owned(),
         serve_flags: flags.split(' ').map(str::to_owned).collect(),
     });

@@ -41,6 +41,7 @@ fn options(root: &Path) -> AgentOptions {
         origins: Vec::new(),
         trust: tls::client::Trust::System,
         host: "127.0.0.1".to_owned(),
+        edge: None,
         program: fullbore_tests::program().to_owned(),
         serve_flags: flags.split(' ').map(str::to_owned).collect(),
     }

@@ -104,6 +104,7 @@ fn fleet(text: &mut Text, gateway: &Gateway, view: &FleetView) {
         (&FLEET_FROZEN, u64::from(view.frozen.is_some())),
         (&FLEET_STORE_PROBLEM, u64::from(gateway.store_problem().is_some())),
         (&FLEET_RECEIPTS_WAITING, waiting as u64),
+        (&FLEET_PURGES_WAITING, purges_waiting(gateway)),
         (&FLEET_CLOCKS_OFF, off as u64),
         (&FLEET_SNAPSHOT, view.snapshot),
         (&FLEET_EPOCH, view.epoch),
@@ -111,6 +112,13 @@ fn fleet(text: &mut Text, gateway: &Gateway, view: &FleetView) {
     ] {
         text.one(metric, value);
     }
+}
+
+/// Nodes that have not confirmed the latest purge of edges.
+fn purges_waiting(gateway: &Gateway) -> u64 {
+    let live = gateway.live();
+    let nodes = live.purge_at_nodes(live.world().purges.last, gateway.now()).unwrap_or_default();
+    nodes.iter().filter(|node| !node.state.is_settled()).count() as u64
 }
 
 /// Whether there are too many nodes or sites for series of their own.

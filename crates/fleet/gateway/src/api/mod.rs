@@ -19,6 +19,7 @@ mod operations;
 mod operators;
 mod places;
 mod plans;
+mod purges;
 mod routing;
 mod titles;
 mod viewing;

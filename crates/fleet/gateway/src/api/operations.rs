@@ -6,7 +6,9 @@ use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
 use super::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX};
-use super::{certificates, gateways, nodes, operators, places, plans, routing, titles, viewing};
+use super::{
+    certificates, gateways, nodes, operators, places, plans, purges, routing, titles, viewing,
+};
 
 const NODE_STATE: &[ApiField] = &[
     needed("node", Text, "The node's name."),
@@ -442,6 +444,22 @@ pub static OPERATIONS: &[Operation] = &[
             ),
         ],
         |call| Box::pin(titles::at_nodes(call)),
+    ),
+    get(
+        "/api/v1/purges",
+        Read,
+        "List the latest purges of the fleet's edges, newest first, and how far nodes are with them",
+        purges::LISTED,
+        &[needed("purges", List, "Orders, with the fields of an answer to an order.")],
+        |call| Box::pin(purges::list(call)),
+    ),
+    post(
+        "/api/v1/purges",
+        Operate,
+        "Have every edge of the fleet purge URLs, a prefix or tags",
+        purges::ORDER,
+        purges::ORDERED,
+        |call| Box::pin(purges::order(call)),
     ),
     get(
         "/api/v1/explain",

@@ -17,6 +17,7 @@ mod manifests;
 mod placing;
 mod popularity;
 mod publish;
+mod purging;
 mod put_back;
 mod replanning;
 mod source;
@@ -40,6 +41,7 @@ pub use first_start::NewFleet;
 pub(crate) use first_start::draw_token;
 pub use in_bucket::read_title_in_bucket;
 pub use publish::{Publication, read_title};
+pub(crate) use purging::shown as shown_purge;
 pub use start::{GatewayError, GatewayOptions};
 
 use crate::clock::{Clock, Now};

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_protocol::{
-    Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
-    PublishedTitle, Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State, WatchReport,
+    Desired, Digest, EdgeReport, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory,
+    Name, PublishedTitle, PurgeOrders, Receipt, ReceiptState, RoutesAnswer, RoutesUpdate, State,
+    WatchReport,
 };
 use placement::popularity::{PopularityState, RegionCount};
 
 use super::RejectedMessage;
+use super::edges::{self, PurgeAtNode};
 use super::failure_detector::{FailureDetector, Silence};
 use super::feeds::Feeds;
 use super::held_versions::HeldVersions;
@@ -326,6 +328,27 @@ impl Core {
             credible_bits_per_second: weights::credible_bits_per_second(live, wanted),
         };
         self.watching.handle(&speaker, report, &world.titles, now)
+    }
+
+    /// Handles a node's report on its edge, and returns the purges that it lacks.
+    ///
+    /// # Errors
+    /// [`RejectedMessage`].
+    pub fn handle_edge_report(
+        &mut self,
+        from: &Name,
+        report: EdgeReport,
+    ) -> Result<PurgeOrders, RejectedMessage> {
+        report.check().map_err(RejectedMessage::OutOfBounds)?;
+        let world = Arc::clone(&self.world);
+        self.admit(&world, from, &report.node)?;
+        let live = self.nodes.get_mut(from).ok_or(RejectedMessage::Unknown)?;
+        Ok(live.edge.handle(report.edge, &world))
+    }
+
+    /// How far all nodes are with the purge of this number; `None` if it isn't kept.
+    pub fn purge_at_nodes(&self, number: u64, now: Now) -> Option<Vec<PurgeAtNode>> {
+        edges::purge_at_nodes(self, number, now)
     }
 
     /// Titles' popularity, to be saved; `None` if there is none. Drops titles that are no longer published, and counts that have decayed.

@@ -7,6 +7,7 @@
 
 mod allow_list;
 mod core;
+mod edges;
 mod failure_detector;
 #[cfg(test)]
 mod feed_tests;
@@ -34,15 +35,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::body::Bytes;
 use fleet_protocol::{
-    Desired, Digest, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory, Name,
-    OutOfBounds, PublicKey, RoutesAnswer, RoutesUpdate, Signed, SigningKey, SnapshotError, State,
-    WatchReport,
+    Desired, Digest, EdgeReport, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory,
+    Name, OutOfBounds, PublicKey, PurgeOrders, RoutesAnswer, RoutesUpdate, Signed, SigningKey,
+    SnapshotError, State, WatchReport,
 };
 use placement::popularity::{PopularityState, RegionCount};
 use steering::Fleet;
 
 pub use self::allow_list::{AllowList, Sifted};
 pub use self::core::{Core, PopularityCounts};
+pub use self::edges::{PurgeAtNode, PurgeState};
 pub use self::feeds::FEED_HOLDS;
 pub(crate) use self::feeds::told_refused;
 pub use self::joined::JoinedNode;
@@ -197,6 +199,23 @@ impl LiveFleet {
         now: Now,
     ) -> Result<(), RejectedMessage> {
         self.core().handle_watched(from, report, now)
+    }
+
+    /// [`Core::handle_edge_report`].
+    ///
+    /// # Errors
+    /// [`RejectedMessage`].
+    pub fn handle_edge_report(
+        &self,
+        from: &Name,
+        report: EdgeReport,
+    ) -> Result<PurgeOrders, RejectedMessage> {
+        self.core().handle_edge_report(from, report)
+    }
+
+    /// [`Core::purge_at_nodes`].
+    pub fn purge_at_nodes(&self, number: u64, now: Now) -> Option<Vec<PurgeAtNode>> {
+        self.core().purge_at_nodes(number, now)
     }
 
     /// [`Core::popularity_state`].

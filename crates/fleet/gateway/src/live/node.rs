@@ -9,6 +9,7 @@ use fleet_protocol::{
 
 use steering::NodeWeight;
 
+use super::edges::EdgeStanding;
 use super::refused::{Refused, TWO_MACHINES};
 use super::world::WantedNode;
 use crate::clock::Now;
@@ -32,6 +33,8 @@ pub(super) struct LiveNode {
     pub(super) inventory: Option<Digest>,
     /// The versions that it holds: their numbers in the shelf, ascending.
     pub(super) held: Vec<u32>,
+    /// Its reports on its edge.
+    pub(super) edge: EdgeStanding,
     /// It has sent its list of revocations and withdrawals, to a gateway whose store comes from a backup.
     pub(super) gave_back: bool,
     /// The state logged last, and since when it holds.

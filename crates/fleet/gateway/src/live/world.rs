@@ -10,6 +10,7 @@ use fleet_protocol::{
 };
 
 use placement::{Pin, PlacementPolicy};
+use store::records::PurgesRecord;
 
 use super::allow_list::{AllowList, Sifted};
 use super::joined::JoinedNode;
@@ -58,6 +59,8 @@ pub struct World {
     pub certificates: BTreeMap<Name, ViewerDigests>,
     /// Where nodes reach gateways: `https://HOST:PORT`.
     pub gateways: Vec<String>,
+    /// The latest purges that the fleet's edges carry out.
+    pub purges: Arc<PurgesRecord>,
     /// The fleet's signature of what is revoked and withdrawn ([`fleet_protocol::FleetTombstones`]).
     pub gone_signature: Vec<u8>,
     /// The store comes from a backup: nodes may know of revocations and withdrawals that it lacks.

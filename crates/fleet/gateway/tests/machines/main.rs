@@ -3,6 +3,7 @@
 mod beating;
 mod gateway;
 mod joining;
+mod purges;
 mod routes;
 mod silent;
 mod slow;

@@ -10,6 +10,7 @@ mod openapi;
 mod pki;
 mod placing;
 mod plans;
+mod purges;
 mod restart;
 mod roles;
 mod routing;

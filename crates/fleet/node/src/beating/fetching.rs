@@ -44,6 +44,8 @@ struct Heard {
     /// The number of the last report of views that it accepted or refused.
     watched: u64,
     certified: Certified,
+    /// It knows that this box has no edge.
+    knows_no_edge: bool,
 }
 
 impl Heard {
@@ -72,6 +74,7 @@ pub(super) async fn fetch_news(
             shared.send_inventory(address, &answer, &mut heard).await,
             shared.send_watched(address, &mut heard).await,
             shared.certify(address, &answer, &mut heard.certified).await,
+            shared.report_no_edge(address, &answer, &mut heard.knows_no_edge).await,
             shared.fetch_snapshot(&line, &answer, &mut heard).await,
         ];
         for trouble in fetched.into_iter().filter_map(Result::err) {

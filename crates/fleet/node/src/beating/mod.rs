@@ -2,7 +2,7 @@
 //!
 //! Each gateway has two tasks. One sends heartbeats, and waits for nothing else. The other fetches the data that the last answer announced
 //! as changed, which may take long. So a large snapshot on a slow link never makes a node look dead. A node next to a router has a third
-//! task, which forwards the router's routes.
+//! task, which forwards the router's routes, and one with an edge has a task for its purges.
 
 mod boot;
 mod certifying;
@@ -10,6 +10,7 @@ mod clocks;
 mod copies;
 mod fetching;
 mod pulse;
+mod purging;
 mod renewing;
 mod routes;
 mod sighting;
@@ -164,11 +165,15 @@ async fn beat_to_all(shared: Arc<Shared>) {
                     routes::pass_on(Arc::clone(&shared), address.clone(), readings)
                 });
                 let (snapshot, sightings) = Default::default();
-                let line = Arc::new(Line { address, snapshot, sightings });
+                let line = Arc::new(Line { address: address.clone(), snapshot, sightings });
                 let beat = beat_to(Arc::clone(&shared), Arc::clone(&line), answers);
                 let fetch = fetching::fetch_news(Arc::clone(&shared), line, heard);
                 let mut handles = vec![tasks.spawn(beat), tasks.spawn(fetch)];
                 handles.extend(routes.map(|routes| tasks.spawn(routes)));
+                if shared.state.edge_progress(0).is_some() {
+                    let purges = purging::exchange(Arc::clone(&shared), address.clone());
+                    handles.push(tasks.spawn(purges));
+                }
                 handles
             });
         }

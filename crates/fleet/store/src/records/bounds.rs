@@ -4,8 +4,8 @@ use fleet_protocol::{CHAIN_BYTES_MAX, Digest, Name, check_node_host};
 
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
-    OperatorRecord, PinsRecord, PlacementRecord, PlanRecord, PopularityRecord, Revoked,
-    RevokedNameRecord, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
+    OperatorRecord, PinsRecord, PlacementRecord, PlanRecord, PopularityRecord, PurgesRecord,
+    Revoked, RevokedNameRecord, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
     UnusedRecord, ViewerCertificateRecord, Wanted,
 };
 use crate::KEY_BYTES_MAX;
@@ -30,6 +30,15 @@ const FLOOR_COPIES_MAX: u16 = 100;
 
 /// Most clusters in a plan: the digests of all their manifests fit into one value.
 pub const MANIFESTS_MAX: usize = 10_000;
+
+/// Most purges of edges that a fleet keeps for nodes that are away.
+pub const PURGES_MAX: usize = 500;
+
+/// Most bytes of their URLs, prefixes and tags. In JSON, one-letter tags take four bytes each and other text two at most: all fit into a value.
+pub const PURGES_BYTES_MAX: usize = 192 << 10;
+
+/// Longest reason of a purge.
+pub const PURGE_REASON_BYTES_MAX: usize = 200;
 
 type Checked = Result<(), &'static str>;
 
@@ -260,6 +269,24 @@ impl StoreRecord for PopularityRecord {
 
     fn check(&self, name: &str) -> Checked {
         require(name.is_empty(), "there is only one")
+    }
+}
+
+impl StoreRecord for PurgesRecord {
+    const FOLDER: &'static str = "purges";
+
+    fn check(&self, name: &str) -> Checked {
+        require(name.is_empty(), "there is only one")?;
+        require(self.orders.len() <= PURGES_MAX, "it has more than 500 orders")?;
+        require(self.orders.len() as u64 <= self.last, "it has more orders than were given")?;
+        require(self.bytes() <= PURGES_BYTES_MAX, "its orders have more than 192 KiB")?;
+        self.orders.iter().try_for_each(|order| {
+            require(order.purge.check().is_ok(), "an order is out of its bounds")?;
+            check_id(&order.by)?;
+            let fits = order.reason.len() <= PURGE_REASON_BYTES_MAX;
+            require(fits, "a reason is longer than 200 bytes")?;
+            check_text(&order.reason)
+        })
     }
 }
 

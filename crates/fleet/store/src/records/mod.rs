@@ -17,6 +17,7 @@
 //! | `placement` | [`PlacementRecord`] |
 //! | `plan` | [`PlanRecord`] |
 //! | `popularity` | [`PopularityRecord`] |
+//! | `purges` | [`PurgesRecord`] |
 //! | `unused/DIGEST` | [`UnusedRecord`] |
 //! | `operator/ID` | [`OperatorRecord`] |
 //! | `audit/TIME-RANDOM` | [`AuditRecord`] |
@@ -33,12 +34,16 @@ mod bounds;
 mod form;
 
 use fleet_protocol::{
-    Announced, Digest, Name, NodeKind, NodePlace, Prefix, PublishedTitle, SteeringPolicy,
+    Announced, Digest, FleetPurge, Name, NodeKind, NodePlace, Prefix, PublishedTitle,
+    SteeringPolicy,
 };
 use placement::PlacementPolicy;
 use serde::{Deserialize, Serialize};
 
-pub use bounds::{MANIFESTS_MAX, PINS_MAX, SERIALS_MAX, WITHDRAWN_MAX, WITHDRAWN_PUBLISHED_MAX};
+pub use bounds::{
+    MANIFESTS_MAX, PINS_MAX, PURGE_REASON_BYTES_MAX, PURGES_BYTES_MAX, PURGES_MAX, SERIALS_MAX,
+    WITHDRAWN_MAX, WITHDRAWN_PUBLISHED_MAX,
+};
 pub(crate) use form::check_known_whole;
 pub use form::lost_field;
 pub use form::{BadRecord, PrivateBytes, StoreRecord, Stored, load, load_all};
@@ -387,6 +392,31 @@ pub struct PopularityRecord {
     pub made_unix_seconds: u64,
 }
 
+/// The latest purges of caching edges: `purges`. A fleet that has never ordered one has no such record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PurgesRecord {
+    /// The number of the latest order.
+    pub last: u64,
+    /// The orders that are kept, in sequence, up to the latest one.
+    pub orders: Vec<OrderedPurge>,
+}
+
+/// A purge that an operator has ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrderedPurge {
+    /// What edges purge.
+    pub purge: FleetPurge,
+    /// The operator.
+    pub by: String,
+    /// Why, in the operator's words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// When it was ordered, since 1970.
+    pub unix_seconds: u64,
+}
+
 /// A document that no title needs, or that is about to be published: `unused/DIGEST`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -443,6 +473,34 @@ pub struct AuditRecord {
     pub detail: String,
     /// When, since 1970.
     pub unix_millis: u64,
+}
+
+impl PurgesRecord {
+    /// Orders up to this number are no longer kept.
+    pub fn dropped(&self) -> u64 {
+        self.last.saturating_sub(self.orders.len() as u64)
+    }
+
+    /// The orders after the one with this number, with their numbers.
+    pub fn after(&self, number: u64) -> impl DoubleEndedIterator<Item = (u64, &OrderedPurge)> {
+        let first = self.dropped().saturating_add(1);
+        let skipped =
+            usize::try_from(number.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
+        let kept = self.orders.get(skipped..).unwrap_or_default().iter();
+        let numbered = kept.enumerate();
+        numbered.map(move |(at, order)| (first + (skipped + at) as u64, order))
+    }
+
+    /// The order with this number, if it is kept.
+    pub fn order(&self, number: u64) -> Option<&OrderedPurge> {
+        let mut from = self.after(number.checked_sub(1)?);
+        from.next().filter(|(found, _)| *found == number).map(|(_, order)| order)
+    }
+
+    /// Bytes of all orders' URLs, prefixes and tags.
+    pub fn bytes(&self) -> usize {
+        self.orders.iter().map(|order| order.purge.bytes()).sum()
+    }
 }
 
 impl AuditRecord {

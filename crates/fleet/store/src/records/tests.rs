@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use super::*;
 use crate::Write;
+use fleet_protocol::PurgeTarget;
 
 fn name(text: &str) -> Name {
     text.parse().expect("a name")
@@ -154,6 +155,44 @@ fn each_record_reads_what_it_writes() {
         unix_millis: 1_700_000_000_000,
     };
     reads_what_it_writes(&audit, &AuditRecord::name(audit.unix_millis, 7));
+}
+
+fn ordered(purge: FleetPurge) -> OrderedPurge {
+    let (by, reason) = ("anna".to_owned(), "a new cut".to_owned());
+    OrderedPurge { purge, by, reason, unix_seconds: 7 }
+}
+
+#[test]
+fn orders_of_purges_are_numbered_and_bounded() {
+    let order = || ordered(FleetPurge::everything());
+    let record = PurgesRecord { last: 9, orders: vec![order(); 3] };
+    reads_what_it_writes(&record, "");
+    let numbers = |after| record.after(after).map(|(number, _)| number).collect::<Vec<_>>();
+    assert_eq!((record.dropped(), numbers(0), numbers(6)), (6, vec![7, 8, 9], vec![7, 8, 9]));
+    assert_eq!((numbers(8), numbers(9), numbers(u64::MAX - 1)), (vec![9], vec![], vec![]));
+    let is_kept = |number| record.order(number).is_some();
+    assert_eq!([0, 6, 7, 9, 10].map(is_kept), [false, false, true, true, false]);
+    let none = PurgesRecord::default();
+    assert!((none.dropped(), none.after(0).count()) == (0, 0) && none.put("").is_ok());
+    let most = vec![order(); PURGES_MAX];
+    assert!(PurgesRecord { last: 500, orders: most.clone() }.put("").is_ok());
+    assert!(PurgesRecord { last: 499, orders: most.clone() }.put("").is_err());
+    let more = [most, vec![order()]].concat();
+    assert!(PurgesRecord { last: 501, orders: more }.put("").is_err());
+}
+
+#[test]
+fn the_largest_orders_of_purges_fit_into_a_value() {
+    // In JSON, these take four bytes each and the backslashes two.
+    let mut tags = vec!["a".to_owned(); 255];
+    tags.push("\\".repeat(137));
+    let purge = FleetPurge { target: PurgeTarget::Tags(tags), is_soft: true };
+    let reason = "\\".repeat(PURGE_REASON_BYTES_MAX);
+    let order = OrderedPurge { reason, by: "x".repeat(64), ..ordered(purge) };
+    let orders = vec![OrderedPurge { unix_seconds: u64::MAX, ..order }; PURGES_MAX];
+    let written = PurgesRecord { last: 500, orders }.put("").expect("within its bounds");
+    let Write::Put(_, value) = written else { panic!("it is written") };
+    assert!(value.len() < crate::VALUE_BYTES_MAX, "{}", value.len());
 }
 
 #[test]

@@ -93,6 +93,7 @@ impl WatchedBox {
             // The other server has only just made its certificate, so there is no authority to check it against.
             trust: Trust::AnyCertificate,
             host: "127.0.0.1".to_owned(),
+            edge: None,
             program: std::env::current_exe()?,
             serve_flags: flags.split(' ').map(str::to_owned).collect(),
         };

@@ -71,6 +71,12 @@ pub(super) const FLEET_RECEIPTS_WAITING: Metric = Metric::new(
     "Withdrawals that nodes have not confirmed.",
 );
 
+pub(super) const FLEET_PURGES_WAITING: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_purges_waiting",
+    "Nodes whose edges have not confirmed the latest purge of the fleet, or have refused it.",
+);
+
 pub(super) const FLEET_CLOCKS_OFF: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_clocks_off",
@@ -191,7 +197,7 @@ pub(super) const FLEET_POPULARITY_UNNAMED: Metric = Metric::new(
 .by("reason");
 
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 33] = [
+pub const METRICS: [&Metric; 34] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -203,6 +209,7 @@ pub const METRICS: [&Metric; 33] = [
     &FLEET_FROZEN,
     &FLEET_STORE_PROBLEM,
     &FLEET_RECEIPTS_WAITING,
+    &FLEET_PURGES_WAITING,
     &FLEET_CLOCKS_OFF,
     &FLEET_SNAPSHOT,
     &FLEET_EPOCH,
