@@ -4,9 +4,11 @@
 //! from 0.
 
 mod ahead_hint;
+mod asked_at;
 mod passed_response;
 
 pub use ahead_hint::{AHEAD_BYTES_MAX, AheadHint, AnnouncedObject};
+pub use asked_at::AskedAt;
 pub use passed_response::PassedResponse;
 pub(crate) use passed_response::check_head;
 
@@ -90,8 +92,8 @@ pub enum EdgeAsk {
         ticket: u64,
         /// As in [`EdgeAsk::Open`].
         asker: u64,
-        /// How long the viewer has waited, in milliseconds. What the origin has answered meanwhile is as new to it as an answer to its own request.
-        waited_ms: u64,
+        /// When the viewer made it. What the origin has answered meanwhile is as new to it as an answer to its own request.
+        since: AskedAt,
         /// The request.
         request: Box<ForwardedRequest>,
     },

@@ -301,12 +301,10 @@ impl Helper {
             EdgeAsk::Bring { object, first, end } => {
                 runtime.spawn(helper.bring(object, first..end));
             }
-            EdgeAsk::Pass { path, ticket, asker, waited_ms, request } => {
-                let now = Instant::now();
-                let since = now.checked_sub(Duration::from_millis(waited_ms)).unwrap_or(now);
+            EdgeAsk::Pass { path, ticket, asker, since, request } => {
                 // Before the next message, which may be that it has left.
                 let viewer = helper.viewers.begin(ticket);
-                runtime.spawn(helper.pass(path, viewer, (asker, since), *request));
+                runtime.spawn(helper.pass(path, viewer, (asker, since.instant()), *request));
             }
             EdgeAsk::Ahead(hint) => helper.note_hint(*hint),
             EdgeAsk::Left { ticket } => helper.viewers.leave(ticket),

@@ -11,7 +11,7 @@ use super::held_places::{HeldPlace, HeldPlaces};
 use super::response_space::{ResponseSpace, Taken};
 use super::stored_space::StoredSpace;
 use disk::PresentBlocks;
-use edge::contract::{EdgeAsk, ForwardedRequest, PassedResponse, Trouble};
+use edge::contract::{AskedAt, EdgeAsk, ForwardedRequest, PassedResponse, Trouble};
 use edge::http_cache::is_blocking_reload;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -230,8 +230,8 @@ impl Passing {
         question.is_under_way = true;
         let (path, asker) = (question.path.clone(), question.asker);
         let request = std::mem::take(&mut question.request);
-        let waited_ms = question.since.elapsed().as_millis() as u64;
-        Some(EdgeAsk::Pass { path, ticket, asker, waited_ms, request })
+        let since = AskedAt::of(question.since);
+        Some(EdgeAsk::Pass { path, ticket, asker, since, request })
     }
 
     /// The origin holds the question of the viewer with this ticket, so it leaves its place in the queue, if there is one of those for held

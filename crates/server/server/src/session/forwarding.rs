@@ -191,7 +191,7 @@ pub(super) fn forwarded_request(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use edge::contract::EdgeAsk;
+    use edge::contract::{AskedAt, EdgeAsk};
     use fullbore_http::{Parse, RequestLimits};
     use helper_process::packets;
 
@@ -267,8 +267,9 @@ mod tests {
             request.each_line(|name, value| sent.fields.push(name, latin1_of(value)));
             let path = "%41".repeat(path_bytes);
             let request = Box::new(sent);
-            let (ticket, asker, waited_ms) = (u64::MAX, u64::MAX, u64::MAX);
-            let ask = EdgeAsk::Pass { path, ticket, asker, waited_ms, request };
+            let (ticket, asker) = (u64::MAX, u64::MAX);
+            let since: AskedAt = serde_json::from_str(&u64::MAX.to_string()).unwrap();
+            let ask = EdgeAsk::Pass { path, ticket, asker, since, request };
             let (one, _other) = packets::pair().unwrap();
             let is_sent = packets::send(&one, &ask, None).is_ok();
             assert!(is_sent || checked.is_err(), "{path_bytes} {field_bytes} {body_bytes}");
