@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # An OCI image of the static program, made without a daemon: ./run package --image. packaging/package.bash sources this file.
 #
-# The file is an image layout (OCI image-spec 1.0, image-layout.md) in a tar, with the manifest.json that docker load of before version 25 reads. It
+# The file is an image layout (OCI image-spec 1.0) in a tar, with the manifest.json that docker load of before version 25 reads. It
 # has one layer, and all of its times are the commit's: one program gives the same bytes twice.
 
 IMAGE_NEEDS=(jq=jq tar=tar gzip=gzip)

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 /// Ask a running server whether it is well
 ///
-/// Prints what its admin listener answers at /healthz: "ok", or what is wrong. A server that drains, whose library is lost, or whose edge has lost its
-/// helper is not well.
+/// Prints what its admin listener answers at /healthz: "ok", or what is wrong. A server that drains, whose library is lost, or whose edge
+/// has lost its helper is not well.
 #[derive(Args)]
 #[command(
     after_help = "Exit codes:\n  0  it serves\n  1  it doesn't, or doesn't answer\n  2  wrong usage\n\n\

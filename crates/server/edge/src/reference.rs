@@ -5,7 +5,8 @@ use reqwest::Url;
 /// Stands in for the server's own address, which a path alone doesn't have.
 const SERVER: &str = "http://server.invalid";
 
-/// The path and query that `reference` means in a resource at `base`, a path that may have a query. None if that is on another server, or `base` itself.
+/// The path and query that `reference` means in a resource at `base`, a path that may have a query. None if that is on another server, or `base`
+/// itself.
 pub fn resolved(base: &str, reference: &str) -> Option<String> {
     // The library leaves them out, so it would find another name.
     if reference.contains(|one: char| one.is_ascii_control()) {
