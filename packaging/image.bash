@@ -9,6 +9,7 @@ IMAGE_NEEDS=(jq=jq tar=tar gzip=gzip)
 # No user of the host has this number, and policies know it: distroless images use it.
 IMAGE_USER=65532
 
+# IMAGE_PROGRAM=FILE takes that static program instead of building one.
 image_main() { # VOICE OUT CHECK: prints where the file is
   local program scratch file architecture status=0
   need "an image" "${IMAGE_NEEDS[@]}"
@@ -29,7 +30,7 @@ image_main() { # VOICE OUT CHECK: prints where the file is
   [ -z "$3" ] || image_try "$file" "$program" "$1"
 }
 
-# The same bytes for the same files. In a layer, only /state belongs to the image's user.
+# The same bytes for the same files. In a layer, only /state and /tmp belong to the image's user.
 image_tar() { # FOLDER FILE
   tar --create --format=ustar --sort=name --mtime="@$PACKAGE_TIME" --owner=0 --group=0 --numeric-owner --exclude=./state --exclude=./tmp -C "$1" --file "$2" .
   [ ! -d "$1/state" ] || tar --append --format=ustar --mtime="@$PACKAGE_TIME" --owner=$IMAGE_USER --group=$IMAGE_USER --numeric-owner -C "$1" --file "$2" ./state ./tmp
