@@ -18,6 +18,12 @@ const POLICY =
 /** Milliseconds between events: less than a gateway's second, so that a drain takes less than a minute here. */
 const EVERY_MS = 100;
 
+/** An issue that began with the gateway's clock. */
+const issue = (id, severity) => {
+  const subject = id.split("/")[1];
+  return { id, severity, subject, text: `${subject} has a fault.`, advice: "Look at the machine.", since_unix_millis: 1_790_000_000_000, snoozed: null };
+};
+
 /** A gateway of six nodes in three sites, whose drained nodes lose a fifth of their viewers with each event. */
 class Gateway {
   #server = null;
@@ -29,9 +35,10 @@ class Gateway {
   staying = 0;
   posts = [];
   changes = {};
+  issues = [];
 
   reset() {
-    Object.assign(this, { wantsToken: false, isSilent: false, staying: 0, posts: [], changes: {} });
+    Object.assign(this, { wantsToken: false, isSilent: false, staying: 0, posts: [], changes: {}, issues: [] });
     this.nodes = ["ams", "ber", "cph"].flatMap((site, at) =>
       [1, 2].map((number) => ({
         name: `${site}-${number}`, site, cluster: `${site}-a`, rack: null, kind: "flash", host: `${site}-${number}.cdn.example`, state: "serving",
@@ -69,10 +76,17 @@ class Gateway {
     const now = {
       version: 1, fullbore: "0.1.0", gateway: "g1", leader: "g1", unix_millis: 1_790_000_000_000 + 1000 * this.#second, epoch: 1, snapshot: this.#second, frozen: null,
       store: { engine: "sqlite", problem: null }, ttl_seconds: 30, full_permille: 900,
+      issues: this.issues, issue_counts: this.#counts(),
       decisions: { total: 40 * this.#second, first_choice: 39 * this.#second, content: this.#second, health: 0 }, moves,
       sites: ["ams", "ber", "cph"].map((name) => ({ name, region: "eu", prefixes: 12 })), nodes: this.nodes, titles: { published: 40, withdrawn: 1, incomplete: 1 }, ...this.changes,
     };
     for (const stream of this.#streams) stream.write(`event: fleet\ndata: ${JSON.stringify(now)}\n\n`);
+  }
+
+  #counts() {
+    const open = this.issues.filter(({ snoozed }) => snoozed === null);
+    const of = (wanted) => open.filter(({ severity }) => severity === wanted).length;
+    return { critical: of("critical"), warning: of("warning"), snoozed: this.issues.length - open.length };
   }
 
   async #answer(request, response) {
@@ -107,6 +121,13 @@ class Gateway {
         const watched = [{ region: "north", starts_a_day: 12, bytes_a_day: 3e9 }];
         return say(200, { version: 1, title: searchParams.get("title"), state: "published", nodes, watched });
       }
+      case "/api/v1/purges":
+        return say(200, { version: 1, purges: [{
+          number: 12, ordered_unix_seconds: 1_790_000_000, by: "anna", kind: "prefix", soft: true, what: "/films/", reason: "a new cut",
+          counts: { done: 2, refused: 0, waiting: 1, too_old: 0, no_edge: 3 },
+        }] });
+      case "/api/v1/issues":
+        return say(200, { version: 1, counts: this.#counts(), issues: this.issues, ended: [{ ...issue("node_lost/cph-1", "critical"), ended_unix_millis: 1_790_000_090_000 }] });
       case "/api/v1/explain":
         if (!/^[0-9a-f.:]+$/.test(searchParams.get("address"))) return say(400, { error: `“${searchParams.get("address")}” is no address.` });
         return say(200, {
@@ -119,6 +140,14 @@ class Gateway {
   }
 
   #change(pathname, body, say) {
+    const [, what] = /^\/api\/v1\/issues\/(snooze|wake)$/.exec(pathname) ?? [];
+    if (what !== undefined) {
+      if (body.reason === "no") return say(404, { error: `There is no open issue ${body.id}.` });
+      this.posts.push({ what, body });
+      const snoozed = what === "wake" ? null : { until_unix_seconds: 1_790_000_000 + body.seconds, by: "anna", reason: body.reason };
+      this.issues.find(({ id }) => id === body.id).snoozed = snoozed;
+      return say(200, { version: 1, id: body.id, snoozed });
+    }
     const [, name, verb] = /^\/api\/v1\/nodes\/([^/]+)\/(drain|undrain)$/.exec(pathname) ?? [];
     const node = this.nodes.find((node) => node.name === name);
     if (node === undefined) return say(404, { error: `There is no node ${name}.` });
@@ -207,6 +236,39 @@ test("a drained node's viewers are seen leaving, and it comes back", async () =>
   });
 });
 
+test("what is wrong is listed with the next step, and can be snoozed", async () => {
+  gateway.issues = [issue("node_disk_errors/ber-1", "critical"), issue("node_hot/cph-2", "warning")];
+  await as({}, async (viewer, page) => {
+    await isLive(page);
+    const panel = page.locator("section", { has: page.getByRole("heading", { name: "Issues" }) });
+    const item = (name) => panel.getByRole("listitem").filter({ hasText: name });
+    await panel.getByText("1 critical, 1 warning", { exact: true }).waitFor();
+    assert.match(await page.title(), /^1 critical, 6 of 6 nodes/);
+    assert.match(await item("ber-1").innerText(), /critical\s*ber-1 has a fault\.\s*for [^]*Look at the machine\./);
+    await viewer.assertAccessible();
+    await page.getByRole("button", { name: "Snooze: ber-1 has a fault." }).click();
+    await page.getByLabel("Why").fill("no");
+    await page.getByRole("dialog").getByRole("button", { name: "Snooze" }).click();
+    await page.getByRole("dialog").getByText("There is no open issue node_disk_errors/ber-1.").waitFor();
+    await page.getByLabel("Why").fill("the disk comes on Monday");
+    await page.getByLabel("For hours").fill("48");
+    await viewer.assertAccessible();
+    await page.getByRole("dialog").getByRole("button", { name: "Snooze" }).click();
+    await panel.getByText("1 warning, 1 snoozed", { exact: true }).waitFor();
+    assert.match(await item("ber-1").innerText(), /snoozed[^]*Snoozed by anna for 1 d 23 h more: the disk comes on Monday/);
+    assert.deepEqual(gateway.posts[0].body, { id: "node_disk_errors/ber-1", seconds: 172_800, reason: "the disk comes on Monday" });
+    await viewer.picture("fleet-issues");
+    await page.getByRole("button", { name: "Wake: ber-1 has a fault." }).click();
+    await panel.getByText("1 critical, 1 warning", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Show what was wrong" }).click();
+    await panel.getByRole("row", { name: /1 min 30 s critical cph-1 has a fault/ }).waitFor();
+    await viewer.assertAccessible();
+    gateway.issues = [];
+    await panel.getByText("Nothing is wrong.").waitFor();
+    viewer.complaints = viewer.complaints.filter((complaint) => !complaint.includes("404"));
+  });
+});
+
 test("a title is found, with where it is and why a viewer gets it from there", async () => {
   await as({}, async (viewer, page) => {
     await isLive(page);
@@ -227,6 +289,8 @@ test("a title is found, with where it is and why a viewer gets it from there", a
     await page.getByText("Matched 192.0.2.0/24. No node of the best site has the title (C). Snapshot 7.").waitFor();
     await page.getByText("ber-1 at ber: its site announces the viewer's prefix").waitFor();
     await page.getByText("ams-1: lacks films/b").waitFor();
+    await page.getByRole("button", { name: "Show the latest purges" }).click();
+    await page.getByRole("row", { name: /^12 .* anna soft prefix: \/films\/ \(“a new cut”\) 2 of 3 edges/ }).waitFor();
     await page.getByRole("button", { name: "Ask for a plan" }).click();
     await page.getByText("Room binds at ams: 2.0 TB more room.").waitFor();
     await page.getByText("A plan made now would copy 24.0 GB").waitFor();

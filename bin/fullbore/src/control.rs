@@ -4,6 +4,7 @@ mod ask;
 mod chain;
 mod fill;
 mod invite;
+mod issues;
 mod placing;
 mod plan_report;
 mod purging;

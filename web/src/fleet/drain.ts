@@ -2,6 +2,7 @@
 
 import { node } from "../dashboard/node";
 import { post } from "./api";
+import { formDialog } from "./dialog";
 import type { Node } from "./shape";
 
 function hours(text: string): number | null {
@@ -15,26 +16,13 @@ export function drain(of: Node): void {
   Object.assign(reason, { required: true, maxLength: 200, placeholder: "disk swap" });
   const back = node("input");
   Object.assign(back, { type: "number", min: "0", step: "any", placeholder: "never" });
-  const said = node("p", "bad");
-  said.setAttribute("role", "alert");
-  const cancel = node("button", "", "Cancel");
-  cancel.type = "button";
   const words = `${of.name} gets no new viewers, and its ${of.connections} connections leave within a minute or two.`;
   const fields = [node("label", "", "Why ", reason), node("label", "", "Comes back by itself after hours ", back)];
-  const form = node("form", "", node("h2", "", `Drain ${of.name}`), node("p", "", words), ...fields, said, node("div", "row", cancel, node("button", "strong", "Drain")));
-  const dialog = node("dialog", "", form);
-  document.body.append(dialog);
-  cancel.addEventListener("click", () => dialog.close());
-  dialog.addEventListener("close", () => dialog.remove());
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
+  const act = (): Promise<void> => {
     const body = { reason: reason.value.trim(), returns_unix_seconds: hours(back.value) };
-    post(`nodes/${encodeURIComponent(of.name)}/drain`, body).then(
-      () => dialog.close(),
-      (error: unknown) => (said.textContent = error instanceof Error ? error.message : String(error)),
-    );
-  });
-  dialog.showModal();
+    return post(`nodes/${encodeURIComponent(of.name)}/drain`, body);
+  };
+  formDialog("Drain", words, fields, act, `Drain ${of.name}`);
 }
 
 export function undrain(of: Node): Promise<void> {

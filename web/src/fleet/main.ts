@@ -9,7 +9,9 @@ import { drain, undrain } from "./drain";
 import { Explain } from "./explain";
 import { Feed } from "./feed";
 import { History } from "./history";
+import { Issues } from "./issues";
 import { Moves } from "./moves";
+import { Purges } from "./purges";
 import type { Fleet } from "./shape";
 import { Sites } from "./sites";
 import { Titles } from "./titles";
@@ -23,16 +25,15 @@ alarm.setAttribute("role", "alert");
 alarm.hidden = true;
 const history = new History();
 const totals = new Totals();
-const sites = new Sites({
-  drain,
-  undrain: (of) => void undrain(of).catch((error: unknown) => warn(error instanceof Error ? error.message : String(error))),
-});
+const warnOf = (error: unknown): void => warn(error instanceof Error ? error.message : String(error));
+const sites = new Sites({ drain, undrain: (of) => void undrain(of).catch(warnOf) });
+const issues = new Issues(warnOf);
 const moves = new Moves();
 const explain = new Explain();
 const titles = new Titles((title) => explain.about(title));
-const beside = node("div", "beside", moves.element, titles.element, explain.element, new Buying().element);
+const beside = node("div", "beside", moves.element, titles.element, explain.element, new Purges().element, new Buying().element);
 const brand = node("h1", "", "Fullbore", node("span", "unseen", ": fleet"));
-const main = node("main", "", totals.element, node("div", "halves", sites.element, beside));
+const main = node("main", "", totals.element, issues.element, node("div", "halves", sites.element, beside));
 document.getElementById("fleet")?.replaceChildren(node("header", "", brand, state, about), alarm, main);
 
 let warned = "";
@@ -67,10 +68,13 @@ function tell(now: Fleet): void {
   totals.tell(now);
   sites.tell(now, history);
   moves.tell(now);
+  issues.tell(now);
   tellAlarm(now);
   const lead = now.leader === now.gateway ? "leads" : `led by ${now.leader ?? "no gateway"}`;
   say(about, `${now.fullbore}, gateway ${now.gateway} (${lead}), store ${now.store.engine}, epoch ${now.epoch}, snapshot ${now.snapshot}`);
-  document.title = `${now.nodes.filter(({ state }) => state === "serving").length} of ${now.nodes.length} nodes – Fullbore`;
+  const critical = now.issue_counts?.critical ?? 0;
+  const wrong = critical === 0 ? "" : `${critical} critical, `;
+  document.title = `${wrong}${now.nodes.filter(({ state }) => state === "serving").length} of ${now.nodes.length} nodes – Fullbore`;
   if (now.frozen === null) show("live", "Live");
   else show("draining", "Frozen: nodes keep their states");
   // After the first event it is certain that the gateway answers and accepts the token.

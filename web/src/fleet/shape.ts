@@ -55,6 +55,23 @@ export interface Move {
   why: string;
 }
 
+/** Something that is wrong in the fleet. */
+export interface Issue {
+  id: string;
+  severity: "critical" | "warning";
+  text: string;
+  advice: string;
+  since_unix_millis: number;
+  snoozed: { until_unix_seconds: number; by: string; reason: string } | null;
+}
+
+export interface EndedIssue {
+  severity: "critical" | "warning";
+  text: string;
+  since_unix_millis: number;
+  ended_unix_millis: number;
+}
+
 export interface Fleet {
   version: number;
   fullbore: string;
@@ -72,6 +89,10 @@ export interface Fleet {
   decisions: { total: number; first_choice: number; content: number; health: number };
   /** Of the last minute. */
   moves: Move[];
+  /** The open ones, critical ones first; at most 100. Absent from gateways of older releases, as is the next field. */
+  issues?: Issue[];
+  /** Of all open ones. */
+  issue_counts?: { critical: number; warning: number; snoozed: number };
   sites: { name: string; region: string; prefixes: number }[];
   nodes: Node[];
   titles: { published: number; withdrawn: number; incomplete: number };
@@ -109,6 +130,18 @@ export interface Planned {
   planned_unix_seconds: number | null;
   moved_bytes: number;
   buy: { text: string }[];
+}
+
+/** A purge of all edges. */
+export interface Purge {
+  number: number;
+  ordered_unix_seconds: number;
+  by: string;
+  kind: string;
+  soft: boolean;
+  what: string;
+  reason: string;
+  counts: { done: number; refused: number; waiting: number; too_old: number; no_edge: number };
 }
 
 export interface Explained {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::chain::read_chain;
 use super::invite::Invite;
-use super::{Failed, fill, placing, plan_report, purging, replay, report};
+use super::{Failed, fill, issues, placing, plan_report, purging, replay, report};
 use crate::bad_value::{self, BadValue};
 use crate::folders::spelled_in;
 use crate::load::Time;
@@ -74,6 +74,9 @@ pub(super) enum Ask {
         #[command(flatten)]
         at: At,
     },
+    Issues(issues::Issues),
+    Snooze(issues::SnoozeIssue),
+    Wake(issues::WakeIssue),
     /// Show the titles that nodes are copying, their progress, and when they will be done
     Fill {
         #[command(flatten)]
@@ -441,6 +444,9 @@ impl Ask {
                 at.print(&answer, report::keys);
             }
             Self::Certificates(verb) => verb.run().await?,
+            Self::Issues(issues) => return issues.run().await,
+            Self::Snooze(snooze) => snooze.run().await?,
+            Self::Wake(wake) => wake.run().await?,
             other => return other.run_for_viewers().await,
         }
         Ok(())

@@ -19,12 +19,13 @@ use store::backup::Tombstones;
 use store::records::{
     FleetRecord, GatewayRecord, NodeRecord, OperatorRecord, PinnedScope, PinsRecord,
     PlacementRecord, PlanRecord, PrivateBytes, PurgesRecord, RevokedNameRecord, Role, SecretRecord,
-    SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord, ViewerCertificateRecord, Wanted,
+    SiteRecord, SnoozesRecord, StoreRecord, TitleRecord, TokenKeyRecord, ViewerCertificateRecord,
+    Wanted,
 };
 use store::{Engine, Entry, StoreError};
 
 /// The kinds of records that a gateway needs, including secrets: it serves machines without the store, too.
-const FOLDERS: [&str; 13] = [
+const FOLDERS: [&str; 14] = [
     FleetRecord::FOLDER,
     SiteRecord::FOLDER,
     NodeRecord::FOLDER,
@@ -38,6 +39,7 @@ const FOLDERS: [&str; 13] = [
     SecretRecord::FOLDER,
     ViewerCertificateRecord::FOLDER,
     PurgesRecord::FOLDER,
+    SnoozesRecord::FOLDER,
 ];
 
 /// The records of the store that a gateway steers by, by key.
@@ -235,6 +237,7 @@ impl Records {
             certificates: self.certificates(&mut problems),
             gateways,
             purges: self.purges(&mut problems),
+            snoozes: self.snoozes(&mut problems),
             gone_signature: Vec::new(),
             is_restored: fleet.restored.is_some(),
             is_read_back: fleet.restored.is_some_and(|restored| restored.read_back),
@@ -333,6 +336,11 @@ impl Records {
 
     fn purges(&self, problems: &mut Vec<String>) -> Arc<PurgesRecord> {
         let record = self.all::<PurgesRecord>(problems).pop();
+        record.map(|(_, record)| record).unwrap_or_default().into()
+    }
+
+    fn snoozes(&self, problems: &mut Vec<String>) -> Arc<SnoozesRecord> {
+        let record = self.all::<SnoozesRecord>(problems).pop();
         record.map(|(_, record)| record).unwrap_or_default().into()
     }
 

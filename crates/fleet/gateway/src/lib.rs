@@ -8,6 +8,7 @@ pub mod client;
 pub mod clock;
 mod desired;
 pub mod gateway;
+pub mod issues;
 pub mod live;
 pub mod machines;
 mod moves;

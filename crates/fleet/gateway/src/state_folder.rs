@@ -20,6 +20,12 @@ const SNAPSHOT: &str = "snapshot";
 /// The last copy of the store, without the fleet's authority.
 const STORE: &str = "store.json";
 
+/// The fleet's issues, open and ended.
+const ISSUES: &str = "issues.json";
+
+/// Each issue takes less than a KiB, and a node has at most a dozen.
+const ISSUES_BYTES_MAX: u32 = 128 << 20;
+
 /// The token of the operator that the first start creates.
 const ADMIN_TOKEN: &str = "admin.token";
 
@@ -167,6 +173,22 @@ impl StateFolder {
     /// Those of reading.
     pub fn read_store(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
         read(&self.0.join(STORE), STORE_BYTES_MAX)
+    }
+
+    /// Saves the list of issues.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_issues(&self, json: &[u8]) -> io::Result<()> {
+        write(&self.0.join(ISSUES), &[json])
+    }
+
+    /// The saved list of issues, if there is one.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_issues(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        read(&self.0.join(ISSUES), ISSUES_BYTES_MAX)
     }
 
     /// Saves a document.

@@ -27,11 +27,19 @@ pub struct Election {
     owner: String,
     seconds: u32,
     held: Mutex<Option<Held>>,
+    other: Mutex<Option<Other>>,
 }
 
 #[derive(Clone, Copy)]
 struct Held {
     term: u64,
+    /// By CLOCK_BOOTTIME.
+    until: Duration,
+}
+
+/// The gateway that leads instead of this one.
+struct Other {
+    owner: String,
     /// By CLOCK_BOOTTIME.
     until: Duration,
 }
@@ -44,13 +52,25 @@ fn now() -> Duration {
 impl Election {
     /// A gateway's part. `owner` identifies one process: its name plus a random part drawn at start.
     pub fn new(engine: Arc<dyn Engine>, owner: String, seconds: u32) -> Self {
-        Self { engine, owner, seconds, held: Mutex::new(None) }
+        Self { engine, owner, seconds, held: Mutex::default(), other: Mutex::default() }
     }
 
     /// The current term if this gateway leads, used to fence its writes; `None` if it does not lead.
     pub fn term(&self) -> Option<u64> {
         let held = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.filter(|held| now() < held.until).map(|held| held.term)
+    }
+
+    /// The name of the gateway that leads, as far as this one knows: the first word of the lease's owner.
+    pub fn leader(&self) -> Option<String> {
+        let owner = match self.term() {
+            Some(_) => self.owner.clone(),
+            None => {
+                let other = self.other.lock().unwrap_or_else(PoisonError::into_inner);
+                other.as_ref().filter(|other| now() < other.until)?.owner.clone()
+            }
+        };
+        owner.split(' ').next().map(str::to_owned)
     }
 
     /// Acquires or renews the lease, once.
@@ -63,6 +83,15 @@ impl Election {
         let until = asked + Duration::from_secs(u64::from(self.seconds)) * 9 / 10;
         let held = term.map(|term| Held { term, until });
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) = held;
+        let other = match held {
+            Some(_) => None,
+            None => self.engine.get(LEADER).await?.map(|entry| Other {
+                owner: String::from_utf8_lossy(&entry.value).into_owned(),
+                // The next turns see it again.
+                until: now() + Duration::from_secs(u64::from(self.seconds)),
+            }),
+        };
+        *self.other.lock().unwrap_or_else(PoisonError::into_inner) = other;
         Ok(())
     }
 

@@ -48,6 +48,7 @@ pub(super) async fn answer(AxumState(gateway): AxumState<Arc<Gateway>>, asker: A
 fn written(gateway: &Gateway, view: &FleetView) -> String {
     let mut text = Text(String::new());
     fleet(&mut text, gateway, view);
+    issues(&mut text, gateway);
     viewers(&mut text, gateway);
     refused(&mut text, gateway);
     popularity(&mut text, gateway);
@@ -111,6 +112,16 @@ fn fleet(text: &mut Text, gateway: &Gateway, view: &FleetView) {
         (&FLEET_SERIES_LEFT_OUT, u64::from(is_left_out(view))),
     ] {
         text.one(metric, value);
+    }
+}
+
+fn issues(text: &mut Text, gateway: &Gateway) {
+    let (_, counts) = gateway.shown_issues(gateway.now());
+    text.family(&FLEET_ISSUES);
+    for (state, count) in
+        [("critical", counts.critical), ("warning", counts.warning), ("snoozed", counts.snoozed)]
+    {
+        text.series(&FLEET_ISSUES, &[("state", state)], count);
     }
 }
 

@@ -11,6 +11,7 @@ mod certificates;
 mod error;
 mod events;
 mod gateways;
+mod issues;
 mod metrics;
 mod nodes;
 mod openapi;

@@ -7,7 +7,8 @@ use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPar
 use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
 use super::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX};
 use super::{
-    certificates, gateways, nodes, operators, places, plans, purges, routing, titles, viewing,
+    certificates, gateways, issues, nodes, operators, places, plans, purges, routing, titles,
+    viewing,
 };
 
 const NODE_STATE: &[ApiField] = &[
@@ -444,6 +445,30 @@ pub static OPERATIONS: &[Operation] = &[
             ),
         ],
         |call| Box::pin(titles::at_nodes(call)),
+    ),
+    get(
+        "/api/v1/issues",
+        ReadOrPartner,
+        "List what is wrong in the fleet, since when and what to do; and what was wrong",
+        issues::LISTED,
+        issues::ISSUES,
+        |call| Box::pin(issues::list(call)),
+    ),
+    post(
+        "/api/v1/issues/snooze",
+        OperateOrPartner,
+        "Snooze an open issue: it is not counted, and pages show it last",
+        issues::SNOOZE,
+        issues::SNOOZED,
+        |call| Box::pin(issues::snooze(call)),
+    ),
+    post(
+        "/api/v1/issues/wake",
+        OperateOrPartner,
+        "End the snooze of an issue",
+        issues::WAKE,
+        issues::SNOOZED,
+        |call| Box::pin(issues::wake(call)),
     ),
     get(
         "/api/v1/purges",

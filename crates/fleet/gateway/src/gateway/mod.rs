@@ -12,6 +12,7 @@ mod first_start;
 mod forgetting;
 mod in_bucket;
 mod introducing;
+mod issues;
 mod keys;
 mod manifests;
 mod placing;
@@ -40,12 +41,14 @@ pub use changes::By;
 pub use first_start::NewFleet;
 pub(crate) use first_start::draw_token;
 pub use in_bucket::read_title_in_bucket;
+pub use issues::{IssueCounts, SNOOZE_SECONDS_MAX, ShownIssue};
 pub use publish::{Publication, read_title};
 pub(crate) use purging::shown as shown_purge;
 pub use start::{GatewayError, GatewayOptions};
 
 use crate::clock::{Clock, Now};
 use crate::desired::{Operator, Operators, Records};
+use crate::issues::IssueList;
 use crate::live::LiveFleet;
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
@@ -71,6 +74,8 @@ pub struct Gateway {
     files: Mutex<BTreeMap<Digest, Arc<[Announced]>>>,
     /// The plan's manifests, cached for the same reason.
     manifests: Mutex<KnownManifests>,
+    /// What is wrong in the fleet.
+    issues: Mutex<IssueList>,
     /// How often placement is recomputed once a plan is in force; `None`: only on an operator's request.
     plan_every: Option<Duration>,
     authority: Arc<Authority>,
@@ -248,6 +253,11 @@ impl Gateway {
     /// The line of JSON for the fleet page, updated every second.
     pub fn page(&self) -> watch::Receiver<Bytes> {
         self.page.subscribe()
+    }
+
+    /// The name of the gateway that leads, as far as this one knows.
+    pub fn leader(&self) -> Option<String> {
+        self.election.leader()
     }
 
     /// The store's present problem, if there is one.

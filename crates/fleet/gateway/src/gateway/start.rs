@@ -126,6 +126,7 @@ impl Gateway {
             objects_needed: Mutex::default(),
             files: Mutex::default(),
             manifests: Mutex::default(),
+            issues: Mutex::default(),
             plan_every: options.plan_every,
             authority: Arc::new(authority),
             signing: wishes.signing.clone(),
@@ -157,6 +158,7 @@ impl Gateway {
         gateway.take(beginning.records, wishes, None, beginning.store_problem).await;
         gateway.introduce().await;
         gateway.restore_popularity().await;
+        gateway.restore_issues();
         let _ = gateway.make_snapshot().inspect_err(|problem| gateway.tell(problem));
         Ok(Arc::new(gateway))
     }

@@ -20,6 +20,7 @@ use store::records::FleetRecord;
 
 use super::changes::By;
 use super::introducing::Again;
+use super::issues::{IssueCounts, ShownIssue};
 
 /// How often silent nodes are looked for.
 const TICK: Duration = Duration::from_millis(250);
@@ -34,6 +35,9 @@ const SNAPSHOT_SHARE: u32 = 10;
 /// But at least this often, so that a revoked node is out of all answers within 5 s.
 const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(4);
 
+/// Most issues in an event for the fleet page. The page says how many there are in all, and the API lists them.
+const PAGE_ISSUES_MAX: usize = 100;
+
 /// The state that the fleet page gets every second.
 #[derive(Serialize)]
 struct Page<'p> {
@@ -44,6 +48,10 @@ struct Page<'p> {
     store: StoreState<'p>,
     decisions: DecisionCounts,
     moves: Vec<ViewerMoves>,
+    /// The open issues, critical ones first and snoozed ones last; at most [`PAGE_ISSUES_MAX`].
+    issues: Vec<ShownIssue>,
+    /// Numbers of all open issues.
+    issue_counts: IssueCounts,
     #[serde(flatten)]
     view: FleetView,
 }
@@ -67,6 +75,7 @@ impl Gateway {
             self.forget_on(),
             self.keep_popularity_on(),
             self.place_on(),
+            self.follow_issues_on(),
             elect
         );
     }
@@ -193,21 +202,25 @@ impl Gateway {
     }
 
     /// The present state for the fleet page.
-    pub(crate) fn page_line(&self) -> Bytes {
+    pub fn page_line(&self) -> Bytes {
         let now = self.now();
-        let problem = self.store_problem();
+        let (problem, leader) = (self.store_problem(), self.leader());
         let (decisions, moves) = {
             let mut counted = self.moves();
             (counted.counts(), counted.told(now.unix_seconds()))
         };
+        let (mut issues, issue_counts) = self.shown_issues(now);
+        issues.truncate(PAGE_ISSUES_MAX);
         let page = Page {
             version: 1,
             fullbore: env!("CARGO_PKG_VERSION"),
             fleet: self.fleet_name.as_str(),
-            leader: self.election.term().map(|_| self.name.as_str()),
+            leader: leader.as_deref(),
             store: StoreState { engine: self.engine_name, problem: problem.as_deref() },
             decisions,
             moves,
+            issues,
+            issue_counts,
             view: self.live.view(now),
         };
         // It has only strings, numbers and lists of them, which JSON can express.

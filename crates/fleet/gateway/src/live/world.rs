@@ -10,7 +10,7 @@ use fleet_protocol::{
 };
 
 use placement::{Pin, PlacementPolicy};
-use store::records::PurgesRecord;
+use store::records::{PurgesRecord, SnoozesRecord};
 
 use super::allow_list::{AllowList, Sifted};
 use super::joined::JoinedNode;
@@ -61,6 +61,8 @@ pub struct World {
     pub gateways: Vec<String>,
     /// The latest purges that the fleet's edges carry out.
     pub purges: Arc<PurgesRecord>,
+    /// The issues that operators have snoozed.
+    pub snoozes: Arc<SnoozesRecord>,
     /// The fleet's signature of what is revoked and withdrawn ([`fleet_protocol::FleetTombstones`]).
     pub gone_signature: Vec<u8>,
     /// The store comes from a backup: nodes may know of revocations and withdrawals that it lacks.

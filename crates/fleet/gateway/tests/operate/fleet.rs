@@ -232,6 +232,15 @@ impl Running {
 
     /// Sends a node's heartbeat and inventory.
     pub(crate) fn beat(&self, node: &str, sequence: u64, held: &[HeldTitle]) {
+        self.beat_with(node, sequence, held, Condition::Ready);
+    }
+
+    /// Sends the heartbeat of a node without titles in this condition.
+    pub(crate) fn beat_as(&self, node: &str, sequence: u64, condition: Condition) {
+        self.beat_with(node, sequence, &[], condition);
+    }
+
+    fn beat_with(&self, node: &str, sequence: u64, held: &[HeldTitle], condition: Condition) {
         let now = self.gateway.now();
         let inventory = Inventory::new(name(node), held.to_vec());
         let beat = Heartbeat {
@@ -240,7 +249,7 @@ impl Running {
             boot: "b1".to_owned(),
             sequence,
             sent_unix_millis: now.unix_millis,
-            condition: Condition::Ready,
+            condition,
             load: Load {
                 ceiling_bits_per_second: 1_000_000,
                 connections: 2,

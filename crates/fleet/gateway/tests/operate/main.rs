@@ -4,6 +4,7 @@ mod fleet;
 mod gateways;
 mod guarded;
 mod hostile;
+mod issues;
 mod keys;
 mod logged;
 mod openapi;

@@ -40,6 +40,15 @@ pub const PURGES_BYTES_MAX: usize = 192 << 10;
 /// Longest reason of a purge.
 pub const PURGE_REASON_BYTES_MAX: usize = 200;
 
+/// Most issues that are snoozed at a time.
+pub const SNOOZES_MAX: usize = 500;
+
+/// Longest reason of a snooze.
+pub const SNOOZE_REASON_BYTES_MAX: usize = 200;
+
+/// Longest ID of an issue: a kind and a node's name.
+const ISSUE_ID_BYTES_MAX: usize = 100;
+
 type Checked = Result<(), &'static str>;
 
 fn require(holds: bool, otherwise: &'static str) -> Checked {
@@ -286,6 +295,23 @@ impl StoreRecord for PurgesRecord {
             let fits = order.reason.len() <= PURGE_REASON_BYTES_MAX;
             require(fits, "a reason is longer than 200 bytes")?;
             check_text(&order.reason)
+        })
+    }
+}
+
+impl StoreRecord for SnoozesRecord {
+    const FOLDER: &'static str = "snoozes";
+
+    fn check(&self, name: &str) -> Checked {
+        require(name.is_empty(), "there is only one")?;
+        require(self.snoozes.len() <= SNOOZES_MAX, "it has more than 500 snoozes")?;
+        self.snoozes.iter().try_for_each(|(issue, snooze)| {
+            require(issue.len() <= ISSUE_ID_BYTES_MAX, "an issue's ID is longer than 100 bytes")?;
+            check_text(issue)?;
+            check_id(&snooze.by)?;
+            let fits = snooze.reason.len() <= SNOOZE_REASON_BYTES_MAX;
+            require(fits, "a reason is longer than 200 bytes")?;
+            check_text(&snooze.reason)
         })
     }
 }

@@ -18,6 +18,7 @@
 //! | `plan` | [`PlanRecord`] |
 //! | `popularity` | [`PopularityRecord`] |
 //! | `purges` | [`PurgesRecord`] |
+//! | `snoozes` | [`SnoozesRecord`] |
 //! | `unused/DIGEST` | [`UnusedRecord`] |
 //! | `operator/ID` | [`OperatorRecord`] |
 //! | `audit/TIME-RANDOM` | [`AuditRecord`] |
@@ -33,6 +34,8 @@
 mod bounds;
 mod form;
 
+use std::collections::BTreeMap;
+
 use fleet_protocol::{
     Announced, Digest, FleetPurge, Name, NodeKind, NodePlace, Prefix, PublishedTitle,
     SteeringPolicy,
@@ -42,7 +45,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bounds::{
     MANIFESTS_MAX, PINS_MAX, PURGE_REASON_BYTES_MAX, PURGES_BYTES_MAX, PURGES_MAX, SERIALS_MAX,
-    WITHDRAWN_MAX, WITHDRAWN_PUBLISHED_MAX,
+    SNOOZE_REASON_BYTES_MAX, SNOOZES_MAX, WITHDRAWN_MAX, WITHDRAWN_PUBLISHED_MAX,
 };
 pub(crate) use form::check_known_whole;
 pub use form::lost_field;
@@ -415,6 +418,27 @@ pub struct OrderedPurge {
     pub reason: String,
     /// When it was ordered, since 1970.
     pub unix_seconds: u64,
+}
+
+/// The issues that operators have snoozed: `snoozes`. A fleet in which none ever was has no such record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SnoozesRecord {
+    /// By the issue's ID. They are dropped some time after they have ended.
+    pub snoozes: BTreeMap<String, Snooze>,
+}
+
+/// How long an issue is snoozed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snooze {
+    /// Until when, since 1970.
+    pub until_unix_seconds: u64,
+    /// The operator.
+    pub by: String,
+    /// Why, in the operator's words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
 }
 
 /// A document that no title needs, or that is about to be published: `unused/DIGEST`.

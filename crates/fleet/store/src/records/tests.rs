@@ -182,6 +182,24 @@ fn orders_of_purges_are_numbered_and_bounded() {
 }
 
 #[test]
+fn snoozes_are_bounded_and_the_largest_fit_into_a_value() {
+    let reason = "\\".repeat(SNOOZE_REASON_BYTES_MAX);
+    let snooze = Snooze { until_unix_seconds: u64::MAX, by: "x".repeat(64), reason };
+    let id = |number: usize| format!("{number:03}{}", "\\".repeat(97));
+    let many = |count| (0..count).map(|number| (id(number), snooze.clone())).collect();
+    let most = SnoozesRecord { snoozes: many(SNOOZES_MAX) };
+    let Ok(Write::Put(_, value)) = most.put("") else { panic!("it is within its bounds") };
+    assert!(value.len() < crate::VALUE_BYTES_MAX, "{}", value.len());
+    assert!(SnoozesRecord { snoozes: many(SNOOZES_MAX + 1) }.put("").is_err());
+    let (long, told) = ("x".repeat(101), "line\nbreak".to_owned());
+    for (id, reason) in [(long, String::new()), ("node_lost/n1".to_owned(), told)] {
+        let snooze = Snooze { reason, ..snooze.clone() };
+        assert!(SnoozesRecord { snoozes: [(id, snooze)].into() }.put("").is_err());
+    }
+    reads_what_it_writes(&SnoozesRecord { snoozes: many(2) }, "");
+}
+
+#[test]
 fn the_largest_orders_of_purges_fit_into_a_value() {
     // In JSON, these take four bytes each and the backslashes two.
     let mut tags = vec!["a".to_owned(); 255];

@@ -10,8 +10,9 @@ use fullbore_store::records::{
     AnnouncedFile, AuditRecord, ClusterRecord, ClusterTitles, FleetRecord, GatewayRecord,
     InviteRecord, NodeRecord, OperatorRecord, PinnedCopies, PinnedScope, PinsRecord,
     PlacementRecord, PlanRecord, PopularityRecord, PrivateBytes, PurgesRecord, Revoked,
-    RevokedNameRecord, Role, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
-    UnusedRecord, UsedInvite, ViewerCertificateRecord, Wanted, WithdrawnVersion,
+    RevokedNameRecord, Role, SecretRecord, SiteRecord, Snooze, SnoozesRecord, StoreRecord,
+    TitleRecord, TokenKeyRecord, UnusedRecord, UsedInvite, ViewerCertificateRecord, Wanted,
+    WithdrawnVersion,
 };
 use fullbore_store::{Engine, FolderStore, Objects, Write};
 use serde_json::Value;
@@ -333,6 +334,11 @@ fn the_rest() -> Vec<Case> {
     let plan = |at| PlanRecord { manifests: None, planned_unix_seconds: at };
     let watched = |text: &[u8]| PopularityRecord { sha256: Digest::of(text), made_unix_seconds: 1 };
     let purges = |last| PurgesRecord { last, orders: Vec::new() };
+    let snoozes = |until_unix_seconds| {
+        let (by, reason) = ("anna".to_owned(), String::new());
+        let snooze = Snooze { until_unix_seconds, by, reason };
+        SnoozesRecord { snoozes: [("node_lost/n1".to_owned(), snooze)].into() }
+    };
     let unused = |since_unix_seconds| UnusedRecord { since_unix_seconds, is_going: false };
     let (one, two) = (Digest::of(b"one").to_string(), Digest::of(b"two").to_string());
     vec![
@@ -343,6 +349,7 @@ fn the_rest() -> Vec<Case> {
         case("the plan", "", [Some(plan(1)), Some(plan(2))], [Then, Then]),
         case("what was watched", "", [Some(watched(b"a")), Some(watched(b"b"))], [Then, Then]),
         case("purges of edges", "", [Some(purges(1)), Some(purges(2))], [Then, Then]),
+        case("snoozes", "", [Some(snoozes(1)), Some(snoozes(2))], [Then, Then]),
         case("a document that nothing needed then", &one, [Some(unused(1)), None], [Then, Then]),
         case("a document that nothing needs now", &two, [None, Some(unused(2))], [Now, Gone]),
         case(

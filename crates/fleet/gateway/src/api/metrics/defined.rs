@@ -77,6 +77,13 @@ pub(super) const FLEET_PURGES_WAITING: Metric = Metric::new(
     "Nodes whose edges have not confirmed the latest purge of the fleet, or have refused it.",
 );
 
+pub(super) const FLEET_ISSUES: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_issues",
+    "Open issues, as listed by fullbore control issues. Those that an operator has snoozed count as snoozed only.",
+)
+.by("state");
+
 pub(super) const FLEET_CLOCKS_OFF: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_clocks_off",
@@ -197,7 +204,7 @@ pub(super) const FLEET_POPULARITY_UNNAMED: Metric = Metric::new(
 .by("reason");
 
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 34] = [
+pub const METRICS: [&Metric; 35] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -210,6 +217,7 @@ pub const METRICS: [&Metric; 34] = [
     &FLEET_STORE_PROBLEM,
     &FLEET_RECEIPTS_WAITING,
     &FLEET_PURGES_WAITING,
+    &FLEET_ISSUES,
     &FLEET_CLOCKS_OFF,
     &FLEET_SNAPSHOT,
     &FLEET_EPOCH,
