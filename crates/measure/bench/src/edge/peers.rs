@@ -112,11 +112,15 @@ fn traffic_server(
     let records = include_str!("../../peers/ats-records.config")
         .replace("@SCRATCH@", &scratch.display().to_string())
         .replace("@CACHE_BYTES@", &space.to_string());
-    let certificate = format!(
-        "dest_ip=* ssl_cert_name={} ssl_key_name={}\n",
-        state.join("self-signed-cert.pem").display(),
-        state.join("self-signed-key.pem").display()
-    );
+    // It doesn't start if a certificate in this file is missing, and without TLS no server has made one.
+    let certificate = match has_tls {
+        false => String::new(),
+        true => format!(
+            "dest_ip=* ssl_cert_name={} ssl_key_name={}\n",
+            state.join("self-signed-cert.pem").display(),
+            state.join("self-signed-key.pem").display()
+        ),
+    };
     let files = [
         ("records.config", records),
         ("remap.config", format!("map / http://{origin}/\n")),
