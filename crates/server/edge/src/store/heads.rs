@@ -14,7 +14,6 @@
 //! - Nothing in a head is trusted: a process that could write to the cache must not crash the helper.
 
 use super::by_path::common_form;
-use super::record::Hash;
 use super::responses::StoredResponse;
 use super::saved_time::SavedTime;
 use super::{PASSING, RESPONSE, open_regular, options, remove};
@@ -31,6 +30,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+
+/// The SHA-256 of a stored response.
+pub(super) type Hash = [u8; 32];
 
 /// The extension of a head.
 const HEAD: &str = "head";

@@ -4,6 +4,7 @@
 //! All are named after the object's number. A file's length never changes, and an announced block is never written again. A process that
 //! has the file open can continue to read after its removal.
 
+mod block_sum;
 mod blocks;
 mod by_path;
 mod cache_space;
@@ -27,9 +28,9 @@ pub(crate) use tag_index::TagIndex;
 use crate::contract::{BLOCK_BYTES, Trouble};
 use crate::http_cache::Tags;
 use crate::policy::Terms;
-use aws_lc_rs::digest::{SHA256, digest};
+use block_sum::BlockSum;
 use blocks::Blocks;
-use record::{Hash, Header};
+use record::Header;
 use rustix::fs::{Access, OFlags, access, fcntl_setfl};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -76,7 +77,7 @@ impl Default for SentBy {
 
 struct State {
     /// Hashes of the written blocks, including those of an earlier helper.
-    recorded: HashMap<u64, Hash>,
+    recorded: HashMap<u64, BlockSum>,
     blocks: Blocks,
     record: Option<File>,
     said: Said,
@@ -438,13 +439,13 @@ impl Stored {
         self.state().blocks.give_back(blocks);
     }
 
-    /// Whether the bytes of `block` still match the hash that an earlier helper recorded. If not, the block is forgotten.
+    /// Whether the bytes of `block` still match the checksum that an earlier helper recorded. If not, the block is forgotten.
     pub(crate) fn verify(&self, block: u64) -> bool {
-        let Some(hash) = self.state().recorded.get(&block).copied() else { return false };
+        let Some(sum) = self.state().recorded.get(&block).copied() else { return false };
         let range = self.bytes_of(&(block..block + 1));
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let read = self.open().and_then(|file| file.read_exact_at(&mut bytes, range.start));
-        let is_right = read.is_ok() && digest(&SHA256, &bytes).as_ref() == hash;
+        let is_right = read.is_ok() && sum.is_of(&bytes);
         let mut state = self.state();
         match is_right {
             true => state.blocks.note(block),
@@ -456,8 +457,7 @@ impl Stored {
     /// Writes a block from the origin, and marks it as available.
     pub(crate) fn write(&self, block: u64, bytes: &[u8]) -> Result<(), Trouble> {
         let refused = |error: io::Error| trouble(&error);
-        let hash = digest(&SHA256, bytes);
-        let hash: Hash = hash.as_ref().try_into().expect("SHA-256 has 32 bytes");
+        let sum = BlockSum::of(bytes);
         let file = options().write(true).open(self.name()).map_err(refused)?;
         file.write_all_at(bytes, block * BLOCK_BYTES).map_err(refused)?;
         let state = &mut *self.state();
@@ -469,8 +469,8 @@ impl Stored {
             state.record = Some(record::open(&record).map_err(refused)?);
         }
         let record = state.record.as_ref().expect("it was opened");
-        record::append(record, block, &hash).map_err(refused)?;
-        state.recorded.insert(block, hash);
+        record::append(record, block, sum).map_err(refused)?;
+        state.recorded.insert(block, sum);
         state.blocks.note(block);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! An object's record: a line of JSON that describes it, then a line for each written block: its number and its SHA-256.
+//! An object's record: a line of JSON that describes it, then a line for each written block: its number and its checksum.
 //!
 //! Lines are appended. A line that a crash has torn is ignored. The disk may have kept a line and lost the block: so the bytes of a block
 //! are verified before it is announced again.
@@ -7,10 +7,10 @@
 //! first one, which then takes its place. It is replaced whole, so a crash leaves the earlier answer. The record itself is not rewritten,
 //! because it grows with its object (a line for each MiB), and origins may be asked every second.
 
+use super::block_sum::BlockSum;
 use super::saved_time::SavedTime;
 use crate::http_cache::{Fields, Tags};
 use crate::policy::Terms;
-use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -18,9 +18,6 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
-
-/// The SHA-256 of a block.
-pub(super) type Hash = [u8; 32];
 
 /// The extension of the file with the origin's later answer.
 pub(super) const TERMS: &str = "terms";
@@ -183,22 +180,20 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Appends the entry of a written block.
-pub(super) fn append(mut record: &File, block: u64, hash: &Hash) -> io::Result<()> {
-    let hex = HEXLOWER.encode(hash);
+pub(super) fn append(mut record: &File, block: u64, sum: BlockSum) -> io::Result<()> {
     // In one call, so that two records of the same object never mix within a line.
-    record.write_all(format!("{block} {hex}\n").as_bytes())
+    record.write_all(format!("{block} {}\n", sum.to_text()).as_bytes())
 }
 
 /// Reads a record, if its first line is valid, with the origin's later answer in place of that line.
-pub(super) fn read(path: &Path) -> Option<(Header, HashMap<u64, Hash>)> {
+pub(super) fn read(path: &Path) -> Option<(Header, HashMap<u64, BlockSum>)> {
     let text = fs::read(path).ok()?;
     let mut lines = text.split(|byte| *byte == b'\n');
     let header: Header = serde_json::from_slice(lines.next()?).ok()?;
     let lines = lines.filter_map(|line| std::str::from_utf8(line).ok());
     let blocks = lines.filter_map(|line| {
-        let (block, hex) = line.split_once(' ')?;
-        let hash = HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok()?;
-        Some((block.parse().ok()?, hash.try_into().ok()?))
+        let (block, sum) = line.split_once(' ')?;
+        Some((block.parse().ok()?, BlockSum::from_text(sum)?))
     });
     let blocks = blocks.collect();
     let later = fs::read(path.with_extension(TERMS)).ok();
@@ -263,7 +258,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (path, passing) = (folder.path().join("1.record"), folder.path().join("1.passing"));
         let (first, later) = (header("a", 1000, 1, 2), header("b", 2000, 3, 4));
-        append(&create(&path, &first).unwrap(), 3, &[0xab; 32]).unwrap();
+        append(&create(&path, &first).unwrap(), 3, BlockSum::Sha256([0xab; 32])).unwrap();
         let read = || read(&path).map(|(header, blocks)| (header, blocks.len())).unwrap();
         assert_eq!(read(), (first.clone(), 1), "a record of old has no other word");
         renew(&path, &passing, &first).unwrap();
@@ -297,14 +292,17 @@ mod tests {
         };
         let header = Header::new("/a", 7, &terms, Duration::ZERO);
         let mut record = create(&path, &header).unwrap();
-        append(&record, 3, &[0xab; 32]).unwrap();
+        append(&record, 3, BlockSum::Sha256([0xab; 32])).unwrap();
         let (signed, long) = ("+1".repeat(32), "ab".repeat(33));
         record.write_all(format!("1 {signed}\n2 {long}\n4 abab").as_bytes()).unwrap();
-        append(&open(&path).unwrap(), 5, &[0x01; 32]).unwrap();
+        append(&open(&path).unwrap(), 5, BlockSum::Blake3([0x01; 32])).unwrap();
         let (read_header, blocks) = read(&path).unwrap();
         assert_eq!(read_header, header);
         assert_eq!(read_header.terms(), terms);
-        assert_eq!(blocks, HashMap::from([(3, [0xab; 32]), (5, [0x01; 32])]));
+        assert_eq!(
+            blocks,
+            HashMap::from([(3, BlockSum::Sha256([0xab; 32])), (5, BlockSum::Blake3([0x01; 32]))])
+        );
     }
     #[test]
     fn a_record_of_a_release_without_tags_may_have_any() {

@@ -5,8 +5,7 @@
 
 use super::by_path::ByPath;
 use super::epochs::{Epoch, Epochs, Outdated};
-use super::heads::SavedHead;
-use super::record::Hash;
+use super::heads::{Hash, SavedHead};
 use super::{OnDisk, TagIndex};
 use crate::http_cache::{Fields, Freshness, RequestDirectives, Selecting, Tags};
 use crate::purge::{Purge, PurgeScope};
