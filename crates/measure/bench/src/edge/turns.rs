@@ -111,6 +111,8 @@ impl<'a> Runner<'a> {
         // Stop the previous one first, because its cache is removed.
         self.sides[index] = None;
         self.caches[index].empty()?;
+        // Otherwise the kernel writes to disk what earlier turns have left, and the turn of whichever server comes next pays for it.
+        rustix::fs::sync();
         self.sides[index] = Some(Side::start(&self.caches[index].recipe, &self.given)?);
         let library = self.task.library;
         let wanted = library.file_bytes * library.files as u64 / 10 * 9;
