@@ -23,7 +23,7 @@ const ARROWS: &str = "
                     machine node player publish server simulation store swarm tls token
     bench:          catalog delivery disk edge escape fleet_protocol frames gateway http identity load machine net node player reactor steering \
                     store swarm tcp telemetry tls
-    gateway:        catalog files fleet_protocol identity listener placement s3 steering store telemetry tls token viewer_api web
+    gateway:        catalog files fleet_protocol identity listener outbound placement s3 steering store telemetry tls token viewer_api web
     node:           catalog files fleet_protocol http identity listener machine s3 steering tls token viewer_api
     store:          catalog files fleet_protocol identity outbound placement s3
     viewer_api:     catalog escape fleet_protocol steering token

@@ -3,6 +3,7 @@
 use std::mem::take;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use clap::Args;
 use fleet_protocol::{Name, SteeringPolicy};
 use gateway::gateway::{Gateway, GatewayOptions, NewFleet};
-use gateway::{ServeOptions, Transport, serve};
+use gateway::{ServeOptions, Transport, Webhook, serve};
 use identity::OperatorAuthority;
 use store::Objects;
 use tls::Certificates;
@@ -167,6 +168,7 @@ impl Settings {
             port: self.node_port.map_or(8443, NonZeroU16::get),
             ..SteeringPolicy::default()
         };
+        let webhook = self.webhook()?.map(Arc::new);
         let name = |own: &Option<Name>, default: &str| match own {
             Some(own) => own.clone(),
             None => default.parse().expect("a name"),
@@ -185,9 +187,31 @@ impl Settings {
             token_seconds: self.token_life.map_or(TOKEN_SECONDS, |life| life.0.as_secs()),
             plan_every: self.plan_every.map(|every| every.0),
             new_fleet: NewFleet { name: fleet, policy, signs_addresses: self.signed },
+            webhook,
             decisions_bytes_max: self.decisions.map_or(DECISIONS_BYTES_MAX, |bytes| bytes.0),
             log: tell,
         })
+    }
+}
+
+/// Longest file with a webhook's secret.
+const SECRET_BYTES_MAX: u32 = 1024;
+
+impl Settings {
+    /// The webhook, if one is set.
+    fn webhook(&self) -> Result<Option<Webhook>, Failed> {
+        let (Some(url), Some(file)) = (&self.webhook, &self.webhook_secret_file) else {
+            return Ok(None);
+        };
+        let unusable =
+            |why: &dyn std::fmt::Display| Failed(1, format!("{}: {why}", file.display()));
+        let secret = files::read(file, SECRET_BYTES_MAX).map_err(|error| unusable(&error))?;
+        let mode = std::fs::metadata(file).map_err(|error| unusable(&error))?.permissions().mode();
+        if mode & 0o006 != 0 {
+            return Err(unusable(&"other users may read or change it: chmod 600"));
+        }
+        let secret = std::str::from_utf8(&secret).map_err(|_| unusable(&"it is not text"))?;
+        Webhook::new(url, secret).map(Some).map_err(|why| Failed(1, format!("--webhook: {why}")))
     }
 }
 

@@ -102,6 +102,12 @@ pub(super) struct Settings {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "as_flag")]
     pub(super) plan_every: Option<PlanEvery>,
+    /// URL that gets a signed message when an issue begins or ends
+    #[arg(long, value_name = "URL")]
+    pub(super) webhook: Option<String>,
+    /// File with the secret that signs messages: Base64 of 24 to 64 bytes (openssl rand -base64 32)
+    #[arg(long, value_name = "FILE")]
+    pub(super) webhook_secret_file: Option<PathBuf>,
     /// Size limit of the decision log in bytes, such as 1G [default: 1G]
     #[arg(long, value_name = "SIZE")]
     #[serde(deserialize_with = "as_flag")]
@@ -247,6 +253,8 @@ impl Settings {
             token_life: self.token_life.or(file.token_life),
             node_certificate_life: self.node_certificate_life.or(file.node_certificate_life),
             plan_every: self.plan_every.or(file.plan_every),
+            webhook: self.webhook.or(file.webhook),
+            webhook_secret_file: self.webhook_secret_file.or(file.webhook_secret_file),
             decisions: self.decisions.or(file.decisions),
         }
     }
@@ -268,6 +276,11 @@ impl Settings {
         if self.operators_ca.is_some() && self.admin_cert.is_empty() {
             return wrong(
                 "operators can show certificates only over TLS: --operators-ca needs --admin-cert and --admin-key",
+            );
+        }
+        if self.webhook.is_some() != self.webhook_secret_file.is_some() {
+            return wrong(
+                "messages are signed: --webhook and --webhook-secret-file need each other",
             );
         }
         let admin = self.admin();
@@ -378,6 +391,8 @@ mod tests {
             (&["--admin-cert", "a"], "--admin-key"),
             (&["--public-key", "a"], "--public-cert"),
             (&["--operators-ca", "a"], "--admin-cert"),
+            (&["--webhook", "https://ops.example/"], "--webhook-secret-file"),
+            (&["--webhook-secret-file", "a"], "--webhook"),
         ] {
             assert!(why(bad).is_some_and(|why| why.contains(what)), "{bad:?}: {:?}", why(bad));
         }

@@ -18,6 +18,7 @@ mod renewal;
 mod serve;
 mod state_folder;
 mod token_keys;
+mod webhook;
 
 use std::fs::File;
 use std::io;
@@ -25,6 +26,7 @@ use std::path::Path;
 
 pub use desired::Operator;
 pub use serve::{ServeOptions, Transport, serve};
+pub use webhook::{Webhook, WebhookCounts};
 
 /// Creates a gateway's folder, readable by its owner only, if it does not exist. It may contain the store and the objects. As long as the returned
 /// file is open, no other gateway can use the folder.

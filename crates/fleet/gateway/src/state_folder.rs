@@ -26,6 +26,12 @@ const ISSUES: &str = "issues.json";
 /// Each issue takes less than a KiB, and a node has at most a dozen.
 const ISSUES_BYTES_MAX: u32 = 128 << 20;
 
+/// Messages that wait for the webhook.
+const OUTBOX: &str = "webhook.json";
+
+/// A thousand messages of less than 2 KiB.
+const OUTBOX_BYTES_MAX: u32 = 8 << 20;
+
 /// The token of the operator that the first start creates.
 const ADMIN_TOKEN: &str = "admin.token";
 
@@ -189,6 +195,22 @@ impl StateFolder {
     /// Those of reading.
     pub fn read_issues(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
         read(&self.0.join(ISSUES), ISSUES_BYTES_MAX)
+    }
+
+    /// Saves the messages that wait for the webhook.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_outbox(&self, json: &[u8]) -> io::Result<()> {
+        write(&self.0.join(OUTBOX), &[json])
+    }
+
+    /// The saved messages that wait for the webhook, if there are any.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_outbox(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        read(&self.0.join(OUTBOX), OUTBOX_BYTES_MAX)
     }
 
     /// Saves a document.

@@ -49,6 +49,7 @@ fn written(gateway: &Gateway, view: &FleetView) -> String {
     let mut text = Text(String::new());
     fleet(&mut text, gateway, view);
     issues(&mut text, gateway);
+    webhook(&mut text, gateway);
     viewers(&mut text, gateway);
     refused(&mut text, gateway);
     popularity(&mut text, gateway);
@@ -123,6 +124,17 @@ fn issues(text: &mut Text, gateway: &Gateway) {
     {
         text.series(&FLEET_ISSUES, &[("state", state)], count);
     }
+}
+
+fn webhook(text: &mut Text, gateway: &Gateway) {
+    let Some(counts) = gateway.webhook_counts() else { return };
+    text.family(&FLEET_WEBHOOK);
+    for (result, count) in
+        [("delivered", counts.delivered), ("failed", counts.failed), ("dropped", counts.dropped)]
+    {
+        text.series(&FLEET_WEBHOOK, &[("result", result)], count);
+    }
+    text.one(&FLEET_WEBHOOK_WAITING, counts.waiting);
 }
 
 /// Nodes that have not confirmed the latest purge of edges.

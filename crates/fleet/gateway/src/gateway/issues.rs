@@ -103,11 +103,13 @@ impl Gateway {
             purge: (purge, self.live.purge_at_nodes(purge, now).unwrap_or_default()),
         };
         let found = find(&self.live.view(now), &around);
-        let bytes = {
+        let (changes, bytes) = {
             let mut list = lock(&self.issues);
             let changes = list.update(found, now);
-            (!changes.is_empty()).then(|| list.to_bytes())
+            let bytes = (!changes.is_empty()).then(|| list.to_bytes());
+            (changes, bytes)
         };
+        self.report(changes, now);
         let Some(bytes) = bytes else { return Ok(()) };
         self.state.write_issues(&bytes).map_err(|error| {
             let folder = self.state.path().display();

@@ -21,6 +21,7 @@ mod publish;
 mod purging;
 mod put_back;
 mod replanning;
+mod reporting;
 mod source;
 mod start;
 mod work;
@@ -55,6 +56,7 @@ use crate::state_folder::StateFolder;
 use crate::token_keys::Signer;
 use manifests::KnownManifests;
 use put_back::Newest;
+use reporting::Reports;
 use store::records::PrivateBytes;
 use store::{Election, Engine, Objects, StoreError};
 
@@ -76,6 +78,8 @@ pub struct Gateway {
     manifests: Mutex<KnownManifests>,
     /// What is wrong in the fleet.
     issues: Mutex<IssueList>,
+    /// Who is told of issues.
+    reports: Reports,
     /// How often placement is recomputed once a plan is in force; `None`: only on an operator's request.
     plan_every: Option<Duration>,
     authority: Arc<Authority>,

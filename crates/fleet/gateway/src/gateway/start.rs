@@ -13,12 +13,14 @@ use viewer_api::decisions::DecisionLog;
 
 use super::first_start::{NewFleet, make_fleet, random};
 use super::put_back::Newest;
+use super::reporting::Reports;
 use super::{Gateway, Known};
 use crate::clock::Clock;
 use crate::desired::{Operators, Records, Wishes};
 use crate::live::{Core, LiveFleet};
 use crate::moves::Moves;
 use crate::state_folder::StateFolder;
+use crate::webhook::Webhook;
 use store::backup::{bury, check_restored};
 use store::records::BadRecord;
 use store::{Election, Engine, LEASE_SECONDS, Objects, StoreError};
@@ -45,6 +47,8 @@ pub struct GatewayOptions {
     pub plan_every: Option<Duration>,
     /// The fleet to create if the store has none.
     pub new_fleet: NewFleet,
+    /// The web server that is told when issues begin and end.
+    pub webhook: Option<Arc<Webhook>>,
     /// Maximum size of the log of decisions, in bytes.
     pub decisions_bytes_max: u64,
     /// The function that logs for the operator, one line at a time.
@@ -127,6 +131,7 @@ impl Gateway {
             files: Mutex::default(),
             manifests: Mutex::default(),
             issues: Mutex::default(),
+            reports: Reports::new(options.webhook),
             plan_every: options.plan_every,
             authority: Arc::new(authority),
             signing: wishes.signing.clone(),
@@ -159,6 +164,7 @@ impl Gateway {
         gateway.introduce().await;
         gateway.restore_popularity().await;
         gateway.restore_issues();
+        gateway.restore_reports();
         let _ = gateway.make_snapshot().inspect_err(|problem| gateway.tell(problem));
         Ok(Arc::new(gateway))
     }

@@ -90,20 +90,18 @@ fn a_fleet_that_is_well_has_no_issues() {
 #[test]
 fn each_fault_of_a_node_is_an_issue_of_its_own() {
     let serving = || node("n1", "paris", State::Serving);
-    let faults: [(&str, Box<dyn Fn(&mut NodeView)>); 8] = [
-        ("node_twice", Box::new(|node| node.reason = Some("two machines".to_owned()))),
-        ("node_hot", Box::new(|node| node.not_me = vec![SheddingReason::Hot])),
-        ("node_clock", Box::new(|node| node.clock_off_millis = Some(-1500))),
-        (
-            "node_address",
-            Box::new(|node| {
-                node.served_at = Some(ServedAt { scheme: "http".to_owned(), port: 80 });
-            }),
-        ),
-        ("node_incomplete", Box::new(|node| node.missing = 2)),
-        ("removal_unconfirmed", Box::new(|node| node.receipts_waiting = 1)),
-        ("node_not_ready", Box::new(|node| node.state = State::Joining)),
-        ("node_at_ceiling", Box::new(|node| node.not_me = vec![SheddingReason::AtCeiling])),
+    type Fault = fn(&mut NodeView);
+    let faults: [(&str, Fault); 8] = [
+        ("node_twice", |node| node.reason = Some("two machines".to_owned())),
+        ("node_hot", |node| node.not_me = vec![SheddingReason::Hot]),
+        ("node_clock", |node| node.clock_off_millis = Some(-1500)),
+        ("node_address", |node| {
+            node.served_at = Some(ServedAt { scheme: "http".to_owned(), port: 80 });
+        }),
+        ("node_incomplete", |node| node.missing = 2),
+        ("removal_unconfirmed", |node| node.receipts_waiting = 1),
+        ("node_not_ready", |node| node.state = State::Joining),
+        ("node_at_ceiling", |node| node.not_me = vec![SheddingReason::AtCeiling]),
     ];
     for (kind, fault) in faults {
         let mut one = serving();

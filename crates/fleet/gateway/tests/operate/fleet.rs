@@ -9,7 +9,7 @@ use fleet_protocol::{
     Condition, Heartbeat, HeldTitle, Inventory, Load, Name, NodeKind, NodePlace, SteeringPolicy,
 };
 use fullbore_gateway::gateway::{Gateway, GatewayOptions, NewFleet};
-use fullbore_gateway::{ServeOptions, Transport, serve};
+use fullbore_gateway::{ServeOptions, Transport, Webhook, serve};
 use fullbore_tests::PATIENCE;
 use identity::NODE_LIFETIME;
 use reqwest::{Method, StatusCode};
@@ -71,6 +71,26 @@ impl Running {
         node_lifetime: Duration,
         transports: impl FnOnce(&Gateway) -> [Transport; 2],
     ) -> Self {
+        Self::start_with((gateway, folder, engine), node_lifetime, transports, None).await
+    }
+
+    /// Starts a gateway that reports issues to a webhook.
+    pub(crate) async fn start_reporting(
+        gateway: &str,
+        folder: &Path,
+        engine: Arc<dyn Engine>,
+        webhook: Webhook,
+    ) -> Self {
+        let plain = |_: &Gateway| [Transport::Plain, Transport::Plain];
+        Self::start_with((gateway, folder, engine), NODE_LIFETIME, plain, Some(webhook)).await
+    }
+
+    async fn start_with(
+        (gateway, folder, engine): (&str, &Path, Arc<dyn Engine>),
+        node_lifetime: Duration,
+        transports: impl FnOnce(&Gateway) -> [Transport; 2],
+        webhook: Option<Webhook>,
+    ) -> Self {
         let objects = folder.join("objects").display().to_string();
         let (public, admin, machines) = (bind().await, bind().await, bind().await);
         let machines_url = format!("https://{}", machines.local_addr().expect("bound"));
@@ -87,6 +107,7 @@ impl Running {
             token_seconds: 60,
             plan_every: None,
             new_fleet: NewFleet { name: name("films"), policy, signs_addresses: false },
+            webhook: webhook.map(Arc::new),
             decisions_bytes_max: 1 << 20,
             log: |line| {
                 eprintln!("gateway: {line}");

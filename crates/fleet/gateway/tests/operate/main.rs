@@ -18,3 +18,4 @@ mod routing;
 mod secured;
 mod slowhttp;
 mod titles;
+mod webhook;

@@ -5,8 +5,8 @@ use fleet_protocol::{CHAIN_BYTES_MAX, Digest, Name, check_node_host};
 use super::{
     AuditRecord, ClusterRecord, FleetRecord, GatewayRecord, InviteRecord, NodeRecord,
     OperatorRecord, PinsRecord, PlacementRecord, PlanRecord, PopularityRecord, PurgesRecord,
-    Revoked, RevokedNameRecord, SecretRecord, SiteRecord, StoreRecord, TitleRecord, TokenKeyRecord,
-    UnusedRecord, ViewerCertificateRecord, Wanted,
+    Revoked, RevokedNameRecord, SecretRecord, SiteRecord, SnoozesRecord, StoreRecord, TitleRecord,
+    TokenKeyRecord, UnusedRecord, ViewerCertificateRecord, Wanted,
 };
 use crate::KEY_BYTES_MAX;
 

@@ -84,6 +84,20 @@ pub(super) const FLEET_ISSUES: Metric = Metric::new(
 )
 .by("state");
 
+pub(super) const FLEET_WEBHOOK: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_webhook_total",
+    "Messages to the webhook that were delivered, tries that failed, and messages that were given up after a day or for newer ones. Absent without \
+     a webhook.",
+)
+.by("result");
+
+pub(super) const FLEET_WEBHOOK_WAITING: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_webhook_waiting",
+    "Messages that wait for the webhook. Absent without a webhook.",
+);
+
 pub(super) const FLEET_CLOCKS_OFF: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_clocks_off",
@@ -204,7 +218,7 @@ pub(super) const FLEET_POPULARITY_UNNAMED: Metric = Metric::new(
 .by("reason");
 
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 35] = [
+pub const METRICS: [&Metric; 37] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -218,6 +232,8 @@ pub const METRICS: [&Metric; 35] = [
     &FLEET_RECEIPTS_WAITING,
     &FLEET_PURGES_WAITING,
     &FLEET_ISSUES,
+    &FLEET_WEBHOOK,
+    &FLEET_WEBHOOK_WAITING,
     &FLEET_CLOCKS_OFF,
     &FLEET_SNAPSHOT,
     &FLEET_EPOCH,
