@@ -1,5 +1,6 @@
 //! Fetches blocks: each once, for all viewers that want it.
 
+use super::block_pieces::BlockPieces;
 use super::passing::with_own_fields;
 use super::slots::{HELD_MAX, RequestPurpose, Slot};
 use super::{Helper, refused_for, shortened};
@@ -138,7 +139,7 @@ impl Helper {
             return Ok(());
         }
         let mut at = range.start;
-        let mut block = Vec::with_capacity(BLOCK_BYTES as usize);
+        let mut block = BlockPieces::default();
         let mut deadline = Instant::now() + 3 * self.silent_max;
         let wrong = |what: &str| (Trouble::Wrong, format!("{}: {what}", object.path));
         loop {
@@ -156,9 +157,9 @@ impl Helper {
                 let number = at / BLOCK_BYTES;
                 let whole = object.bytes_of(&(number..number + 1));
                 let left = (whole.end - at) as usize - block.len();
-                block.extend_from_slice(&chunk.split_to(left.min(chunk.len())));
+                block.push(chunk.split_to(left.min(chunk.len())));
                 if block.len() as u64 == whole.end - at {
-                    block = self.take_in_block(object, run, number, block).await?;
+                    self.take_in_block(object, run, number, &block).await?;
                     if run.contains(&number) {
                         *done_to = number + 1;
                     }
@@ -180,17 +181,17 @@ impl Helper {
         object: &Arc<Stored>,
         run: &Range<u64>,
         number: u64,
-        bytes: Vec<u8>,
-    ) -> Result<Vec<u8>, Refused> {
+        bytes: &BlockPieces,
+    ) -> Result<(), Refused> {
         let one = number..number + 1;
         // An origin without ranges sends everything: keep unrequested blocks, too, because they cannot be fetched alone.
         if !run.contains(&number) && object.take(one.clone()).fetch.is_empty() {
-            return Ok(bytes);
+            return Ok(());
         }
-        let written = self.write(object, number, &bytes).await;
+        let written = self.write(object, number, bytes).await;
         written.inspect_err(|_| object.give_back(one.clone()))?;
         self.there(object, one, bytes.len() as u64);
-        Ok(bytes)
+        Ok(())
     }
 
     fn there(&self, object: &Stored, blocks: Range<u64>, fetched_bytes: u64) {

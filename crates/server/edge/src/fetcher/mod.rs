@@ -3,6 +3,7 @@
 mod ahead;
 mod answering;
 mod arriving;
+mod block_pieces;
 mod circuit;
 mod fetching;
 mod full_disk;
@@ -33,6 +34,7 @@ use crate::origin_settings::OriginSettings;
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use ahead::{Ahead, AheadFor};
 use arriving::{Arriving, Paths};
+use block_pieces::BlockPieces;
 use full_disk::FullDisk;
 use growing::GrowingResponses;
 use handed::Handed;
@@ -434,12 +436,12 @@ impl Helper {
     }
 
     /// Writes a block, after making room for it.
-    async fn write(&self, object: &Stored, block: u64, bytes: &[u8]) -> Result<(), Refused> {
+    async fn write(&self, object: &Stored, block: u64, bytes: &BlockPieces) -> Result<(), Refused> {
         let (path, length) = (&object.path, bytes.len() as u64);
         // A slow disk must not block fetches of other objects.
         block_in_place(|| self.make_room(path, Some(object.number), length))?;
         let write = || {
-            let written = block_in_place(|| object.write(block, bytes));
+            let written = block_in_place(|| object.write(block, &bytes.slices()));
             written.map_err(|trouble| match trouble {
                 Trouble::Full => full_disk::full(path),
                 _ => (trouble, format!("{path}: the cache cannot take it: {}", trouble.as_str())),

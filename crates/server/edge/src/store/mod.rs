@@ -32,9 +32,10 @@ use block_sum::BlockSum;
 use blocks::Blocks;
 use record::Header;
 use rustix::fs::{Access, OFlags, access, fcntl_setfl};
+use rustix::io::{Errno, pwritev};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, IoSlice};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -455,11 +456,11 @@ impl Stored {
     }
 
     /// Writes a block from the origin, and marks it as available.
-    pub(crate) fn write(&self, block: u64, bytes: &[u8]) -> Result<(), Trouble> {
+    pub(crate) fn write(&self, block: u64, bytes: &[IoSlice<'_>]) -> Result<(), Trouble> {
         let refused = |error: io::Error| trouble(&error);
         let sum = BlockSum::of(bytes);
         let file = options().write(true).open(self.name()).map_err(refused)?;
-        file.write_all_at(bytes, block * BLOCK_BYTES).map_err(refused)?;
+        write_all_at(&file, bytes, block * BLOCK_BYTES).map_err(refused)?;
         let state = &mut *self.state();
         if state.is_ended {
             return Err(Trouble::Evicted);
@@ -487,6 +488,24 @@ impl Stored {
             let _ = remove_all(&self.name());
         }
     }
+}
+
+/// Writes all of these bytes to `file`, from `offset` on.
+fn write_all_at(file: &File, bytes: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+    let mut rest = bytes.to_vec();
+    let mut rest = &mut rest[..];
+    while !rest.is_empty() {
+        match pwritev(file, rest, offset) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                IoSlice::advance_slices(&mut rest, count);
+                offset += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Removes an object's files, the record last: a file without one is removed at the next start, while a record or terms without a file are
@@ -538,7 +557,7 @@ mod tests {
         assert!(objects.is_empty());
         let object = store.create("/a", 2 * BLOCK_BYTES + 5, terms()).unwrap();
         for (number, bytes) in [(0, block(1)), (1, block(2)), (2, vec![3; 5])] {
-            object.write(number, &bytes).unwrap();
+            object.write(number, &[IoSlice::new(&bytes)]).unwrap();
         }
         let damaged = options().write(true).open(object.name()).unwrap();
         damaged.write_all_at(b"x", BLOCK_BYTES + 7).unwrap();
@@ -558,7 +577,7 @@ mod tests {
         let folder = tempdir().unwrap();
         let (store, _) = Store::open(folder.path()).unwrap();
         let object = store.create("/a", 3, terms()).unwrap();
-        object.write(0, b"abc").unwrap();
+        object.write(0, &[IoSlice::new(b"abc")]).unwrap();
         let strict = Terms {
             cache_control: Some("max-age=1, must-revalidate".into()),
             fresh: Duration::from_secs(1),
@@ -636,13 +655,13 @@ mod tests {
         let folder = tempdir().unwrap();
         let (store, _) = Store::open(folder.path()).unwrap();
         let object = store.create("/a", 3, terms()).unwrap();
-        object.write(0, b"abc").unwrap();
+        object.write(0, &[IoSlice::new(b"abc")]).unwrap();
         let open = object.open().unwrap();
         object.end();
         let mut bytes = [0; 3];
         open.read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(&bytes, b"abc");
-        assert!(object.write(0, b"abc").is_err());
+        assert!(object.write(0, &[IoSlice::new(b"abc")]).is_err());
         assert!(Store::open(folder.path()).unwrap().1.is_empty());
     }
 }
