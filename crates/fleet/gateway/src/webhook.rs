@@ -1,8 +1,8 @@
 //! Tells a web server of issues that begin and end, by the Standard Webhooks specification (version 1.0.0): signed, in order, repeated until it
 //! answers with success.
 //!
-//! Only the gateway that leads reports, so an issue is reported once; if another one takes over, the changes of the last minutes may be repeated, under
-//! other IDs. What is not delivered yet is kept in the gateway's folder.
+//! Only the gateway that leads reports, so an issue is reported once; if another one takes over, the changes of the last minutes may be repeated,
+//! under other IDs. Messages that wait are kept in the gateway's folder.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -179,7 +179,7 @@ impl Outbox {
     }
 }
 
-/// The pause after so many failed tries.
+/// The pause after this number of failed tries.
 pub(crate) fn pause(failed: u32) -> Duration {
     PAUSE.saturating_mul(2_u32.saturating_pow(failed.saturating_sub(1))).min(PAUSE_MAX)
 }

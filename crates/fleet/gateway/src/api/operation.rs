@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use serde_json::{Map, Value};
 
-use super::ApiError;
+use super::{ApiError, BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX};
 use crate::desired::Operator;
 use crate::gateway::{By, Gateway};
 use store::records::Role;
@@ -101,6 +101,50 @@ pub(super) const fn needed(name: &'static str, kind: FieldKind, what: &'static s
 /// An optional field, which may also be null.
 pub(super) const fn maybe(name: &'static str, kind: FieldKind, what: &'static str) -> ApiField {
     ApiField { name, kind, is_required: false, what }
+}
+
+/// An operation that changes nothing.
+pub(super) const fn get(
+    path: &'static str,
+    role: Needed,
+    summary: &'static str,
+    query: &'static [ApiField],
+    answer: &'static [ApiField],
+    handler: Handler,
+) -> Operation {
+    let (method, body_bytes_max) = (Method::GET, BODY_BYTES_MAX);
+    Operation { method, path, role, summary, query, body: &[], body_bytes_max, answer, handler }
+}
+
+/// An operation that changes something.
+pub(super) const fn post(
+    path: &'static str,
+    role: Needed,
+    summary: &'static str,
+    body: &'static [ApiField],
+    answer: &'static [ApiField],
+    handler: Handler,
+) -> Operation {
+    let (method, body_bytes_max) = (Method::POST, BODY_BYTES_MAX);
+    Operation { method, path, role, summary, query: &[], body, body_bytes_max, answer, handler }
+}
+
+/// An operation of admins that replaces a record.
+pub(super) const fn put(
+    path: &'static str,
+    summary: &'static str,
+    body: &'static [ApiField],
+    handler: Handler,
+) -> Operation {
+    let (method, role, body_bytes_max) = (Method::PUT, Needed::Admin, BODY_BYTES_MAX);
+    let (query, answer) = (&[], body);
+    Operation { method, path, role, summary, query, body, body_bytes_max, answer, handler }
+}
+
+/// An operation whose body may be large.
+pub(super) const fn with_large_body(mut operation: Operation) -> Operation {
+    operation.body_bytes_max = LARGE_BODY_BYTES_MAX;
+    operation
 }
 
 impl Needed {

@@ -1,11 +1,8 @@
 //! The table of the operator's API: all of its operations.
 
-use axum::http::Method;
-
 use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
-use super::operation::{ApiField, Handler, Needed, Operation, maybe, needed};
-use super::{BODY_BYTES_MAX, LARGE_BODY_BYTES_MAX};
+use super::operation::{ApiField, Operation, get, maybe, needed, post, put, with_large_body};
 use super::{
     certificates, gateways, issues, nodes, operators, places, plans, purges, routing, titles,
     viewing,
@@ -124,47 +121,6 @@ const PLAN: &[ApiField] = &[
 ];
 
 const REASON: &[ApiField] = &[needed("reason", Text, "The reason, for other operators.")];
-
-const fn get(
-    path: &'static str,
-    role: Needed,
-    summary: &'static str,
-    query: &'static [ApiField],
-    answer: &'static [ApiField],
-    handler: Handler,
-) -> Operation {
-    let (method, body_bytes_max) = (Method::GET, BODY_BYTES_MAX);
-    Operation { method, path, role, summary, query, body: &[], body_bytes_max, answer, handler }
-}
-
-const fn post(
-    path: &'static str,
-    role: Needed,
-    summary: &'static str,
-    body: &'static [ApiField],
-    answer: &'static [ApiField],
-    handler: Handler,
-) -> Operation {
-    let (method, body_bytes_max) = (Method::POST, BODY_BYTES_MAX);
-    Operation { method, path, role, summary, query: &[], body, body_bytes_max, answer, handler }
-}
-
-const fn put(
-    path: &'static str,
-    summary: &'static str,
-    body: &'static [ApiField],
-    handler: Handler,
-) -> Operation {
-    let (method, role, body_bytes_max) = (Method::PUT, Admin, BODY_BYTES_MAX);
-    let (query, answer) = (&[], body);
-    Operation { method, path, role, summary, query, body, body_bytes_max, answer, handler }
-}
-
-/// An operation whose body may be large.
-const fn with_large_body(mut operation: Operation) -> Operation {
-    operation.body_bytes_max = LARGE_BODY_BYTES_MAX;
-    operation
-}
 
 /// All operations.
 pub static OPERATIONS: &[Operation] = &[

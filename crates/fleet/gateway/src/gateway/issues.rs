@@ -140,7 +140,7 @@ impl Gateway {
         lock(&self.issues).ended().cloned().collect()
     }
 
-    /// Snoozes an issue for so many seconds, or wakes it.
+    /// Snoozes an issue for this number of seconds, or wakes it.
     ///
     /// # Errors
     /// If the reason is too long, too many issues are snoozed, or the store refuses the change.

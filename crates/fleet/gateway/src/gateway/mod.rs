@@ -76,9 +76,9 @@ pub struct Gateway {
     files: Mutex<BTreeMap<Digest, Arc<[Announced]>>>,
     /// The plan's manifests, cached for the same reason.
     manifests: Mutex<KnownManifests>,
-    /// What is wrong in the fleet.
+    /// The fleet's issues.
     issues: Mutex<IssueList>,
-    /// Who is told of issues.
+    /// Reports of issues to the webhook.
     reports: Reports,
     /// How often placement is recomputed once a plan is in force; `None`: only on an operator's request.
     plan_every: Option<Duration>,

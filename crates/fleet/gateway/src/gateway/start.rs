@@ -47,7 +47,7 @@ pub struct GatewayOptions {
     pub plan_every: Option<Duration>,
     /// The fleet to create if the store has none.
     pub new_fleet: NewFleet,
-    /// The web server that is told when issues begin and end.
+    /// The web server that gets a message when an issue begins or ends.
     pub webhook: Option<Arc<Webhook>>,
     /// Maximum size of the log of decisions, in bytes.
     pub decisions_bytes_max: u64,
@@ -108,13 +108,7 @@ impl Gateway {
         let decisions_folder = state.path().join("decisions");
         let decisions = DecisionLog::open(&decisions_folder, options.decisions_bytes_max)
             .map_err(|error| GatewayError::folder(&decisions_folder, &error))?;
-        let mut core = Core::new(options.name.clone());
-        match state.read_snapshot(&signing.public()) {
-            Ok(None) => {}
-            Ok(Some((_, snapshot))) => core.restore(snapshot, clock.now()),
-            // Steering works without it; nodes send heartbeats within seconds.
-            Err(error) => log(&format!("the last snapshot on disk cannot be used: {error}")),
-        }
+        let core = begun(&options, &state, &signing, clock);
         // The lease belongs to a process, not to a name: another process with the same name must not consider itself its holder.
         let owner = format!("{} {:016x}", options.name, u64::from_be_bytes(random()));
         let election = Election::new(Arc::clone(&options.engine), owner, LEASE_SECONDS);
@@ -168,6 +162,25 @@ impl Gateway {
         let _ = gateway.make_snapshot().inspect_err(|problem| gateway.tell(problem));
         Ok(Arc::new(gateway))
     }
+}
+
+/// The live state: nodes are as in the last snapshot on disk, until they report.
+fn begun(
+    options: &GatewayOptions,
+    state: &StateFolder,
+    signing: &SigningKey,
+    clock: Clock,
+) -> Core {
+    let mut core = Core::new(options.name.clone());
+    match state.read_snapshot(&signing.public()) {
+        Ok(None) => {}
+        Ok(Some((_, snapshot))) => core.restore(snapshot, clock.now()),
+        // Steering works without it; nodes send heartbeats within seconds.
+        Err(error) => {
+            (options.log)(&format!("the last snapshot on disk cannot be used: {error}"));
+        }
+    }
+    core
 }
 
 fn authority(wishes: &Wishes) -> Result<Authority, GatewayError> {

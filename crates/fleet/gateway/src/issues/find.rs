@@ -6,7 +6,7 @@ use super::kind::IssueKind;
 use super::list::Issue;
 use crate::live::{CLOCK_OFF_MILLIS_MAX, FleetView, NodeView, PurgeAtNode, PurgeState};
 
-/// What is known apart from nodes and sites.
+/// The state of the fleet apart from nodes and sites.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// The store's present problem.

@@ -27,7 +27,7 @@ pub struct Issue {
     pub subject: String,
     /// The site.
     pub site: Option<Name>,
-    /// What is wrong, in one sentence.
+    /// A sentence that says what is wrong.
     pub text: String,
     /// Since when, since 1970, if that is known.
     pub since_unix_millis: Option<u64>,
@@ -46,7 +46,7 @@ pub struct ListedIssue {
     pub subject: String,
     /// The site.
     pub site: Option<Name>,
-    /// What is wrong, in one sentence.
+    /// A sentence that says what is wrong.
     pub text: String,
     /// The next step.
     pub advice: String,

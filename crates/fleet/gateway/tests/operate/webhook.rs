@@ -1,4 +1,5 @@
-//! Reports of issues to a web server that fails first: each arrives once, in order, and signed; those of a gateway that ends arrive from the next one.
+//! Reports of issues to a web server that fails first: each arrives once, in order, and signed; those that a gateway did not deliver arrive from the
+//! next one.
 
 use std::sync::{Arc, Mutex};
 

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use std::io::IoSlice;
 
-/// Smaller pieces are collected into one: an origin may send single bytes, and each piece takes some memory. So a block of 1 MiB has at most 130 pieces.
+/// Smaller pieces are collected into one: an origin may send single bytes, and each piece takes some memory. So a block of 1 MiB has at most 130
+/// pieces.
 const PIECE_BYTES_MIN: usize = 16 << 10;
 
 /// A block, or its beginning.

@@ -15,6 +15,7 @@ mod record;
 mod responses;
 mod saved_time;
 mod tag_index;
+mod write_pieces;
 
 pub(crate) use blocks::Runs;
 pub(crate) use by_path::{ByPath, common_form};
@@ -32,7 +33,6 @@ use block_sum::BlockSum;
 use blocks::Blocks;
 use record::Header;
 use rustix::fs::{Access, OFlags, access, fcntl_setfl};
-use rustix::io::{Errno, pwritev};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice};
@@ -42,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use write_pieces::write_all_at;
 
 /// The extension of a file that is unlinked at once. One that is found was left by a crash before that.
 const PASSING: &str = "passing";
@@ -488,24 +489,6 @@ impl Stored {
             let _ = remove_all(&self.name());
         }
     }
-}
-
-/// Writes all of these bytes to `file`, from `offset` on.
-fn write_all_at(file: &File, bytes: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
-    let mut rest = bytes.to_vec();
-    let mut rest = &mut rest[..];
-    while !rest.is_empty() {
-        match pwritev(file, rest, offset) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => {
-                IoSlice::advance_slices(&mut rest, count);
-                offset += count as u64;
-            }
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
 }
 
 /// Removes an object's files, the record last: a file without one is removed at the next start, while a record or terms without a file are
