@@ -26,11 +26,11 @@ const ISSUES: &str = "issues.json";
 /// Each issue takes less than a KiB, and a node has at most a dozen.
 const ISSUES_BYTES_MAX: u32 = 128 << 20;
 
-/// Messages that wait for the webhook.
-const OUTBOX: &str = "webhook.json";
+/// Messages that wait for the webhook, and the issues that it knows.
+const REPORTS: &str = "webhook.json";
 
-/// A thousand messages of less than 2 KiB.
-const OUTBOX_BYTES_MAX: u32 = 8 << 20;
+/// A thousand messages, and as many issues as [`ISSUES`].
+const REPORTS_BYTES_MAX: u32 = 128 << 20;
 
 /// The token of the operator that the first start creates.
 const ADMIN_TOKEN: &str = "admin.token";
@@ -197,20 +197,20 @@ impl StateFolder {
         read(&self.0.join(ISSUES), ISSUES_BYTES_MAX)
     }
 
-    /// Saves the messages that wait for the webhook.
+    /// Saves the state of reports to the webhook.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn write_outbox(&self, json: &[u8]) -> io::Result<()> {
-        write(&self.0.join(OUTBOX), &[json])
+    pub fn write_reports(&self, json: &[u8]) -> io::Result<()> {
+        write(&self.0.join(REPORTS), &[json])
     }
 
-    /// The saved messages that wait for the webhook, if there are any.
+    /// The saved state of reports to the webhook, if there is one.
     ///
     /// # Errors
     /// Those of reading.
-    pub fn read_outbox(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
-        read(&self.0.join(OUTBOX), OUTBOX_BYTES_MAX)
+    pub fn read_reports(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        read(&self.0.join(REPORTS), REPORTS_BYTES_MAX)
     }
 
     /// Saves a document.

@@ -1,8 +1,7 @@
 //! Tells a web server of issues that begin and end, by the Standard Webhooks specification (version 1.0.0): signed, in order, repeated until it
 //! answers with success.
 //!
-//! Only the gateway that leads reports, so an issue is reported once; if another one takes over, the changes of the last minutes may be repeated,
-//! under other IDs. Messages that wait are kept in the gateway's folder.
+//! Messages that wait are kept in the gateway's folder. `gateway/reporting.rs` decides which gateway reports.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::issues::{IssueChange, ListedIssue};
+use crate::issues::IssueChange;
 
 /// Most messages that wait. The oldest are dropped: an operator who looks after days sees the list of issues anyway.
 pub(crate) const WAITING_MAX: usize = 1000;
 
 /// A message is dropped when it could not be delivered for this long.
-pub(crate) const TRIED_FOR_SECONDS: u64 = 24 * 3600;
+pub(crate) const TRIED_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// Pauses between tries double from the first to the last one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -46,10 +45,22 @@ pub struct Webhook {
 pub(crate) struct Message {
     /// Identifies it: tries of one message have the same ID.
     id: String,
-    /// When it was made, since 1970.
-    made_unix_seconds: u64,
+    /// The issue.
+    pub(crate) issue: String,
+    /// Whether it says that the issue has ended.
+    pub(crate) is_end: bool,
     /// JSON.
     body: String,
+    /// When it was made, or read from the folder, by the time since the gateway started: an operator may set the wall clock.
+    #[serde(skip)]
+    made: Duration,
+}
+
+/// Why a message was not delivered, in words.
+pub(crate) struct Undelivered {
+    pub(crate) why: String,
+    /// The server answered that it doesn't want this message.
+    pub(crate) is_refused: bool,
 }
 
 /// The messages that wait, in the order of delivery.
@@ -107,8 +118,12 @@ impl Webhook {
     /// Sends a message once.
     ///
     /// # Errors
-    /// Why it is not delivered, in words and without the URL.
-    pub(crate) async fn send(&self, message: &Message, unix_seconds: u64) -> Result<(), String> {
+    /// Why it is not delivered, without the URL.
+    pub(crate) async fn send(
+        &self,
+        message: &Message,
+        unix_seconds: u64,
+    ) -> Result<(), Undelivered> {
         let Message { id, body, .. } = message;
         let request = self.client.post(self.url.clone()).body(body.clone());
         let request = request
@@ -116,38 +131,50 @@ impl Webhook {
             .header("webhook-id", id)
             .header("webhook-timestamp", unix_seconds)
             .header("webhook-signature", self.signature(id, unix_seconds, body));
-        let answer = request.send().await;
-        let answer = answer.map_err(|error| outbound::with_causes(&error.without_url()))?;
-        match answer.status() {
-            status if status.is_success() => Ok(()),
-            status => Err(format!("it answers {status}")),
+        let failed = |error: reqwest::Error| Undelivered {
+            why: outbound::with_causes(&error.without_url()),
+            is_refused: false,
+        };
+        let status = request.send().await.map_err(failed)?.status();
+        if status.is_success() {
+            return Ok(());
         }
+        // 408, 425 and 429 ask for another try.
+        let is_refused = status.is_client_error() && ![408, 425, 429].contains(&status.as_u16());
+        Err(Undelivered { why: format!("it answers {status}"), is_refused })
     }
 }
 
 impl Message {
     /// The message of a change.
-    pub(crate) fn new(fleet: &str, gateway: &str, change: &IssueChange, unix_seconds: u64) -> Self {
+    pub(crate) fn new(fleet: &str, gateway: &str, change: &IssueChange, made: Duration) -> Self {
         let (kind, issue, ended) = match change {
             IssueChange::Began(issue) => ("issue.began", issue, None),
             IssueChange::Ended(ended) => {
                 ("issue.ended", &ended.issue, Some(ended.ended_unix_millis))
             }
         };
-        let ListedIssue { id, since_unix_millis, .. } = issue;
         let body = json!({
             "type": kind,
             "data": { "fleet": fleet, "gateway": gateway, "issue": issue, "ended_unix_millis": ended },
         });
         Self {
-            id: format!("{kind}/{id}/{since_unix_millis}"),
-            made_unix_seconds: unix_seconds,
+            id: format!("{kind}/{}/{}", issue.id, issue.since_unix_millis),
+            issue: issue.id.clone(),
+            is_end: ended.is_some(),
             body: body.to_string(),
+            made,
         }
     }
 }
 
 impl Outbox {
+    /// Messages read from the folder: their time begins again.
+    pub(crate) fn read_at(mut self, uptime: Duration) -> Self {
+        self.waiting.iter_mut().for_each(|message| message.made = uptime);
+        self
+    }
+
     /// Adds messages, and returns the number of those that were dropped for them.
     pub(crate) fn add(&mut self, messages: impl IntoIterator<Item = Message>) -> usize {
         self.waiting.extend(messages);
@@ -156,22 +183,21 @@ impl Outbox {
         too_many
     }
 
-    /// Drops the messages that have waited for too long, and returns their number.
-    pub(crate) fn drop_old(&mut self, unix_seconds: u64) -> usize {
+    /// Drops the messages for which this holds, and returns their number.
+    pub(crate) fn drop_if(&mut self, mut is_dropped: impl FnMut(&Message) -> bool) -> usize {
         let before = self.waiting.len();
-        let end = unix_seconds.saturating_sub(TRIED_FOR_SECONDS);
-        self.waiting.retain(|message| message.made_unix_seconds > end);
+        self.waiting.retain(|message| !is_dropped(message));
         before - self.waiting.len()
+    }
+
+    /// Drops the messages that have waited for too long, and returns their number.
+    pub(crate) fn drop_old(&mut self, uptime: Duration) -> usize {
+        self.drop_if(|message| uptime.saturating_sub(message.made) >= TRIED_FOR)
     }
 
     /// The next message.
     pub(crate) fn next(&self) -> Option<&Message> {
         self.waiting.front()
-    }
-
-    /// Removes a message that was delivered. It may have been dropped meanwhile.
-    pub(crate) fn remove(&mut self, message: &Message) {
-        self.waiting.retain(|one| one != message);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -215,18 +241,23 @@ mod tests {
     fn messages_wait_in_order_and_within_bounds() {
         let message = |number: u64| Message {
             id: number.to_string(),
-            made_unix_seconds: number,
+            issue: String::new(),
+            is_end: false,
             body: String::new(),
+            made: Duration::from_secs(number),
         };
         let mut outbox = Outbox::default();
         assert_eq!(outbox.add((0..1000).map(message)), 0);
         assert_eq!(outbox.add((1000..1003).map(message)), 3);
         assert_eq!((outbox.len(), outbox.next()), (1000, Some(&message(3))));
-        outbox.remove(&message(3));
-        outbox.remove(&message(0));
+        assert_eq!(outbox.drop_if(|one| *one == message(3)), 1);
+        assert_eq!(outbox.drop_if(|one| *one == message(0)), 0);
         assert_eq!(outbox.next(), Some(&message(4)));
-        assert_eq!(outbox.drop_old(TRIED_FOR_SECONDS + 10), 7);
+        assert_eq!(outbox.drop_old(TRIED_FOR + Duration::from_secs(10)), 7);
         assert_eq!((outbox.len(), outbox.next()), (992, Some(&message(11))));
+        let mut read = outbox.read_at(Duration::from_secs(5000));
+        assert_eq!(read.drop_old(TRIED_FOR + Duration::from_secs(4999)), 0);
+        assert_eq!(read.drop_old(TRIED_FOR + Duration::from_secs(5000)), 992);
     }
 
     #[test]

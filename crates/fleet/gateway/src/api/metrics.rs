@@ -322,6 +322,7 @@ mod tests {
             state: State::Serving,
             since_unix_millis: 0,
             reason: None,
+            is_drained: false,
             returns_unix_seconds: None,
             not_me: Vec::new(),
             silent_millis: Some(0),

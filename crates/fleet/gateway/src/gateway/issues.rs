@@ -20,6 +20,9 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// A snooze ends after 90 days at the latest: what is ignored for longer is looked at once more.
 pub const SNOOZE_SECONDS_MAX: u64 = 90 * 24 * 3600;
 
+/// A snooze that has ended is kept for a day, unless its place is needed.
+const ENDED_KEPT_SECONDS: u64 = 24 * 3600;
+
 /// An open issue, as operators see it.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShownIssue {
@@ -80,7 +83,7 @@ impl Gateway {
             ticks.tick().await;
             let gateway = Arc::clone(self);
             // A panic has already been reported; the next turn follows in some seconds.
-            let followed = spawn_blocking(move || gateway.follow_issues()).await;
+            let followed = spawn_blocking(move || gateway.follow_issues(gateway.now())).await;
             // A full disk stays full, so it is logged once.
             match followed.unwrap_or(Ok(())) {
                 Ok(()) => told = None,
@@ -93,9 +96,8 @@ impl Gateway {
     /// Compares the list with the fleet's present state, and saves it if an issue has begun or ended.
     ///
     /// # Errors
-    /// If it can't be saved, in words.
-    pub fn follow_issues(&self) -> Result<(), String> {
-        let now = self.now();
+    /// If it can't be saved, in words. The next call tries again.
+    pub fn follow_issues(&self, now: Now) -> Result<(), String> {
         let purge = self.live.world().purges.last;
         let around = Surroundings {
             store_problem: self.store_problem(),
@@ -103,18 +105,20 @@ impl Gateway {
             purge: (purge, self.live.purge_at_nodes(purge, now).unwrap_or_default()),
         };
         let found = find(&self.live.view(now), &around);
-        let (changes, bytes) = {
+        let unsaved = {
             let mut list = lock(&self.issues);
-            let changes = list.update(found, now);
-            let bytes = (!changes.is_empty()).then(|| list.to_bytes());
-            (changes, bytes)
+            list.update(found, now);
+            list.unsaved()
         };
-        self.report(changes, now);
-        let Some(bytes) = bytes else { return Ok(()) };
-        self.state.write_issues(&bytes).map_err(|error| {
+        self.report(now);
+        let Some(kept) = unsaved else { return Ok(()) };
+        let json = serde_json::to_vec(&kept).expect("issues are plain JSON");
+        self.state.write_issues(&json).map_err(|error| {
             let folder = self.state.path().display();
             format!("cannot save the list of issues in {folder}: {error}")
-        })
+        })?;
+        lock(&self.issues).note_saved();
+        Ok(())
     }
 
     /// The open issues: critical ones first and then by age, and last those that are snoozed; and their numbers.
@@ -165,7 +169,8 @@ impl Gateway {
         });
         let edit = |before: Option<SnoozesRecord>| {
             let mut record = before.unwrap_or_default();
-            record.snoozes.retain(|_, snooze| snooze.until_unix_seconds > now);
+            // The clocks of gateways may differ: another one may take it as snoozed still.
+            record.snoozes.retain(|_, one| one.until_unix_seconds + ENDED_KEPT_SECONDS > now);
             match &snooze {
                 Some(snooze) => record.snoozes.insert(id.to_owned(), snooze.clone()),
                 None => record.snoozes.remove(id),

@@ -1,10 +1,12 @@
 //! Derives issues from the fleet's present state.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use fleet_protocol::{Name, SheddingReason, State};
 
 use super::kind::IssueKind;
 use super::list::Issue;
-use crate::live::{CLOCK_OFF_MILLIS_MAX, FleetView, NodeView, PurgeAtNode, PurgeState};
+use crate::live::{CLOCK_OFF_MILLIS_MAX, FleetView, NodeView, PurgeAtNode, PurgeState, SiteView};
 
 /// The state of the fleet apart from nodes and sites.
 #[derive(Clone, Debug, Default)]
@@ -30,14 +32,22 @@ pub fn find(view: &FleetView, around: &Surroundings) -> Vec<Issue> {
         let text = "Many nodes fell silent at once, so this gateway keeps their states.".to_owned();
         found.push(of_fleet(IssueKind::NodesSilentAtOnce, text));
     }
-    found.extend(view.sites.iter().flat_map(|site| sites(view, &site.name, site.prefixes_refused)));
+    let mut at_sites: BTreeMap<&Name, Vec<&NodeView>> = BTreeMap::new();
+    for node in &view.nodes {
+        at_sites.entry(&node.place.site).or_default().push(node);
+    }
+    for site in &view.sites {
+        found.extend(at_site(site, at_sites.get(&site.name).map_or(&[], Vec::as_slice)));
+    }
     found.extend(view.nodes.iter().flat_map(node));
-    let lost = |at: &&PurgeAtNode| {
-        view.nodes.iter().any(|node| node.name == at.node && node.state == State::Lost)
-    };
+    let is_lost = |node: &&NodeView| node.state == State::Lost;
+    let lost: BTreeSet<_> = view.nodes.iter().filter(is_lost).map(|node| &node.name).collect();
     let (number, at_nodes) = &around.purge;
-    let unsettled = at_nodes.iter().filter(|at| !at.state.is_settled() && !lost(at));
-    found.extend(unsettled.map(|at| purge(*number, at)));
+    // An agent that has not reported whether it has an edge is old, or has just started.
+    let is_open = |at: &&PurgeAtNode| {
+        matches!(at.state, PurgeState::Waiting | PurgeState::Refused) && !lost.contains(&at.node)
+    };
+    found.extend(at_nodes.iter().filter(is_open).map(|at| purge(*number, at)));
     found
 }
 
@@ -45,20 +55,20 @@ fn of_fleet(kind: IssueKind, text: String) -> Issue {
     Issue { kind, subject: String::new(), site: None, text, since_unix_millis: None }
 }
 
-fn sites(view: &FleetView, site: &Name, prefixes_refused: u64) -> Vec<Issue> {
+fn at_site(site: &SiteView, nodes: &[&NodeView]) -> Vec<Issue> {
+    let (prefixes_refused, site) = (site.prefixes_refused, &site.name);
     let mut found = Vec::new();
     let mut add = |kind, text: String| {
         let (subject, site) = (site.to_string(), Some(site.clone()));
         found.push(Issue { kind, subject, site, text, since_unix_millis: None });
     };
-    let nodes = view.nodes.iter().filter(|node| node.place.site == *site);
     // Nodes that an operator has drained are not missing, and neither are those that never served.
-    let expected: Vec<_> = nodes
-        .filter(|node| matches!(node.state, State::Serving | State::Lost))
-        .map(|node| {
-            node.state == State::Serving && !node.not_me.iter().any(|why| why.moves_viewers())
-        })
-        .collect();
+    let is_expected =
+        |node: &&&NodeView| !node.is_drained && matches!(node.state, State::Serving | State::Lost);
+    let takes_viewers = |node: &&NodeView| {
+        node.state == State::Serving && !node.not_me.iter().any(|why| why.moves_viewers())
+    };
+    let expected: Vec<_> = nodes.iter().filter(is_expected).map(takes_viewers).collect();
     if !expected.is_empty() && !expected.contains(&true) {
         let count = expected.len();
         let nodes = if count == 1 { "its node" } else { &format!("none of its {count} nodes") };
@@ -81,6 +91,8 @@ fn node(node: &NodeView) -> Vec<Issue> {
     };
     match node.state {
         State::Revoked => return found,
+        // Its operator knows: it may be out for repair.
+        State::Lost if node.is_drained => return found,
         State::Lost => {
             add(IssueKind::NodeLost, format!("{name} is lost: {}.", lost(node)));
             found[0].since_unix_millis = Some(node.since_unix_millis);

@@ -114,16 +114,17 @@ impl IssueKind {
             Self::NodeSheds(SheddingReason::AtCeiling | SheddingReason::Pressure) => {
                 Duration::from_secs(300)
             }
-            Self::NodeSheds(_) | Self::NodeClock | Self::NodeAddress => Duration::from_secs(30),
+            // A server that restarts or is upgraded is back before.
+            Self::NodeSheds(_) | Self::NodeClock | Self::NodeAddress | Self::SiteDown => {
+                Duration::from_secs(30)
+            }
             // A box boots, makes its certificate and reads its library first.
             Self::NodeNotReady | Self::RemovalUnconfirmed => Duration::from_secs(600),
             // Nodes wait for their turn at an origin, and for peers that copy the same title.
             Self::NodeIncomplete => Duration::from_secs(3600),
-            Self::NodesSilentAtOnce
-            | Self::SiteDown
-            | Self::PrefixesRefused
-            | Self::NodeLost
-            | Self::NodeTwice => Duration::ZERO,
+            Self::NodesSilentAtOnce | Self::PrefixesRefused | Self::NodeLost | Self::NodeTwice => {
+                Duration::ZERO
+            }
         }
     }
 

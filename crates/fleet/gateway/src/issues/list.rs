@@ -90,11 +90,12 @@ pub struct IssueList {
     followed: BTreeMap<String, Followed>,
     /// The last ended one is last.
     ended: VecDeque<EndedIssue>,
+    is_unsaved: bool,
 }
 
 /// The file: what a gateway that restarts continues with.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept {
+pub struct KeptIssues {
     open: Vec<ListedIssue>,
     ended: VecDeque<EndedIssue>,
 }
@@ -122,6 +123,16 @@ impl Issue {
     }
 }
 
+impl IssueChange {
+    /// The issue's ID.
+    pub fn id(&self) -> &str {
+        match self {
+            Self::Began(issue) => &issue.id,
+            Self::Ended(ended) => &ended.issue.id,
+        }
+    }
+}
+
 impl ListedIssue {
     /// Whether viewers are affected.
     pub fn is_critical(&self) -> bool {
@@ -130,12 +141,12 @@ impl ListedIssue {
 }
 
 impl IssueList {
-    /// Continues with the bytes of [`to_bytes`](Self::to_bytes). Issues that have ended meanwhile end a minute later.
+    /// Continues with the JSON of [`unsaved`](Self::unsaved). Issues that have ended meanwhile end a minute later.
     ///
     /// # Errors
     /// If they are damaged.
     pub fn from_bytes(bytes: &[u8], now: Now) -> Result<Self, String> {
-        let kept: Kept = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        let kept: KeptIssues = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let followed = kept.open.into_iter().map(|issue| {
             let (id, patience) = (issue.id.clone(), Duration::ZERO);
             let (first, last) = (now.uptime, now.uptime);
@@ -143,13 +154,19 @@ impl IssueList {
             let is_listed = true;
             (id, Followed { issue, patience, first, last, last_unix_millis, is_listed })
         });
-        Ok(Self { followed: followed.collect(), ended: kept.ended })
+        Ok(Self { followed: followed.collect(), ended: kept.ended, is_unsaved: false })
     }
 
-    /// The list, to be kept in a file.
-    pub fn to_bytes(&self) -> Vec<u8> {
-        let kept = Kept { open: self.open().cloned().collect(), ended: self.ended.clone() };
-        serde_json::to_vec(&kept).expect("issues are plain JSON")
+    /// The list, if the file hasn't its present state.
+    pub fn unsaved(&self) -> Option<KeptIssues> {
+        let kept =
+            || KeptIssues { open: self.open().cloned().collect(), ended: self.ended.clone() };
+        self.is_unsaved.then(kept)
+    }
+
+    /// Notes that the file has the list, as it was when it was asked for. If it has changed since, the next change saves that.
+    pub fn note_saved(&mut self) {
+        self.is_unsaved = false;
     }
 
     /// Takes the present issues. Returns what begins and ends with that.
@@ -191,6 +208,7 @@ impl IssueList {
             let IssueChange::Ended(ended) = change else { continue };
             self.ended.push_back(ended.clone());
         }
+        self.is_unsaved |= !changes.is_empty();
         let too_many = self.ended.len().saturating_sub(ENDED_MAX);
         self.ended.drain(..too_many);
         changes

@@ -9,9 +9,11 @@
 mod find;
 mod kind;
 mod list;
+mod reported;
 #[cfg(test)]
 mod tests;
 
 pub use find::{Surroundings, find};
 pub use kind::{IssueKind, Severity};
 pub use list::{EndedIssue, Issue, IssueChange, IssueList, ListedIssue};
+pub use reported::Reported;

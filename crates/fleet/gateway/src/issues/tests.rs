@@ -27,6 +27,7 @@ fn node(node: &str, site: &str, state: State) -> NodeView {
         state,
         since_unix_millis: at(7).unix_millis,
         reason: None,
+        is_drained: false,
         returns_unix_seconds: None,
         not_me: Vec::new(),
         silent_millis: Some(100),
@@ -82,8 +83,11 @@ fn issue(kind: IssueKind, subject: &str) -> Issue {
 fn a_fleet_that_is_well_has_no_issues() {
     let mut drained = node("n3", "rome", State::Drained);
     drained.reason = Some("disk swap".to_owned());
+    drained.is_drained = true;
+    // It was drained before it was switched off.
+    let off = NodeView { name: name("n5"), state: State::Lost, ..drained.clone() };
     let revoked = node("n4", "rome", State::Revoked);
-    let view = fleet(vec![node("n1", "paris", State::Serving), drained, revoked]);
+    let view = fleet(vec![node("n1", "paris", State::Serving), drained, off, revoked]);
     assert_eq!(kinds(&view, &well()), [""; 0]);
 }
 
@@ -158,7 +162,9 @@ fn the_store_the_leader_and_purges_have_issues_too() {
         is_everything: false,
         why: None,
     };
-    let at_nodes = vec![purge("n1", PurgeState::Refused), purge("n2", PurgeState::Waiting)];
+    let states = [PurgeState::Refused, PurgeState::Waiting, PurgeState::TooOld];
+    let at_nodes = ["n1", "n2", "n3"].into_iter().zip(states);
+    let at_nodes = at_nodes.map(|(node, state)| purge(node, state)).collect();
     let around = Surroundings { purge: (7, at_nodes), ..Surroundings::default() };
     // n2 is lost: that is its issue.
     let expected = ["no_leader", "site_down", "node_lost", "purge_unconfirmed"];
@@ -205,7 +211,9 @@ fn a_list_outlives_its_gateway_and_takes_bounded_room() {
     let mut long = lost(7);
     long.text = "é".repeat(500);
     list.update(vec![long], at(200_000));
-    let bytes = list.to_bytes();
+    let bytes = serde_json::to_vec(&list.unsaved().expect("it has changed")).expect("JSON");
+    list.note_saved();
+    assert!(list.unsaved().is_none());
     assert!(bytes.len() < 512 << 10, "{}", bytes.len());
     let mut read = IssueList::from_bytes(&bytes, at(5)).expect("it is what was written");
     assert_eq!((read.open().count(), read.ended().count()), (1, 1000));

@@ -105,6 +105,8 @@ pub struct NodeView {
     pub since_unix_millis: u64,
     /// Why, in words, plus further problems; `None` if it serves normally.
     pub reason: Option<String>,
+    /// Whether an operator has drained it, also if it is lost.
+    pub is_drained: bool,
     /// When it returns to service by itself after draining, since 1970.
     pub returns_unix_seconds: Option<u64>,
     /// Why it wants no new viewers.
@@ -339,6 +341,7 @@ fn node(
         state,
         since_unix_millis,
         reason: node::why(live, state, wanted, now),
+        is_drained: drain.is_some(),
         returns_unix_seconds: drain.and_then(|drain| drain.returns_unix_seconds),
         not_me: live.not_me().to_vec(),
         silent_millis: heard.and(silence).map(|silence| silence.as_millis() as u64),

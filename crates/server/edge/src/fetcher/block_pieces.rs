@@ -1,4 +1,5 @@
-//! The bytes of a block as they arrive: in the pieces that the connection has read, which are written to the file from where they are.
+//! The bytes of a block as they arrive: in the pieces that the connection has read, which are written to the file from where they are. A piece keeps
+//! the buffer that it was read into, which the connection goes on to fill: of a block, that is its bytes and one such buffer (400 KiB or less).
 
 use bytes::Bytes;
 use std::io::IoSlice;
