@@ -5,6 +5,7 @@
 
 #![no_main]
 
+use edge::http_cache::LifetimeRule;
 use edge::policy::{
     FRESH_MAX, HeaderMap, HeaderName, HeaderValue, content_range, terms, unsatisfied,
 };
@@ -17,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert!(start < end && end <= size);
         assert_eq!(unsatisfied(&header), None, "it is one or the other");
     }
-    let Ok(terms) = terms("/live.m3u8", &header) else { return };
+    let Ok(terms) = terms("/live.m3u8", &header, LifetimeRule::default()) else { return };
     assert!(terms.fresh <= FRESH_MAX);
     assert!(terms.age.max(terms.stale) <= Duration::from_secs(u32::MAX.into()));
     assert!(terms.etag.len() >= 2 && terms.etag.starts_with('"') && terms.etag.ends_with('"'));

@@ -10,7 +10,7 @@ mod why;
 use clap::{Args, Subcommand};
 use edge::fetcher::{self, HelperOptions, OriginSpread};
 use edge::origin_files::{self, HandedFiles};
-use edge::{PAUSE_MAX, credentials};
+use edge::{PAUSE_MAX, credentials, rules};
 use helper_process::keeper;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -108,9 +108,16 @@ impl Helper {
         let Self { cache, bytes: bytes_max, no_sandbox, .. } = self;
         let (origins, files) = (origin_files::handed_on()?, HandedFiles::here()?);
         let spread = if self.by_hash { OriginSpread::Hash } else { OriginSpread::Order };
-        let is_confined = !no_sandbox;
-        let options =
-            HelperOptions { origins, spread, files, cache, bytes_max, silent_max, is_confined };
+        let options = HelperOptions {
+            origins,
+            spread,
+            rules: rules::handed_on()?,
+            files,
+            cache,
+            bytes_max,
+            silent_max,
+            is_confined: !no_sandbox,
+        };
         fetcher::run(options, socket)
     }
 }

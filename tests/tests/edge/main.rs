@@ -32,6 +32,8 @@ mod purging;
 mod ranges;
 mod revalidating;
 mod rules;
+mod rules_headers;
+mod rules_lifetimes;
 #[path = "../../../crates/core/s3/tests/s3_server/mod.rs"]
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 mod s3_server;

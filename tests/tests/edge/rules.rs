@@ -1,4 +1,5 @@
-//! `edge.rules`: which part of a query counts, and whether cookies travel, by path.
+//! `edge.rules`: which part of a query counts, and whether cookies travel, by path. [`crate::rules_headers`] and [`crate::rules_lifetimes`] have the
+//! other settings.
 
 use crate::origin::{Manner, Origin};
 use crate::purging::{purge, run_edge};
@@ -14,7 +15,7 @@ const RULES: &str = "[[edge.rules]]\npath = \"/films/raw/*\"\n\
     [[edge.rules]]\npath = \"/pages/*\"\nquery = \"sort\"\nquery_drop = [\"utm_*\"]\ncookies = true\n\
     [[edge.rules]]\npath = \"*.js\"\nquery = \"drop\"\n";
 
-fn edge_with(origin: &Origin, cache: &Path, rules: &str) -> Server {
+pub(crate) fn edge_with(origin: &Origin, cache: &Path, rules: &str) -> Server {
     let config = format!("{PATIENT}{rules}");
     launch(origin, cache).config(&config).arguments("--tls off").start()
 }
@@ -122,6 +123,38 @@ fn a_rule_can_keep_cookies_from_films_where_the_edge_sends_them() {
     }
     let seen = origin.seen();
     assert!(seen.len() == 1 && !seen[0].head.contains("session"), "one film for all: {seen:?}");
+}
+
+/// The origin names a URL as it knows it, and the rule decides under which one its response is stored.
+#[test]
+fn what_a_change_names_with_another_query_is_invalid_as_the_rule_stores_it() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let server = edge_with(&origin, cache.path(), &format!("methods = [\"POST\"]\n{RULES}"));
+    let mut viewer = Plain::connect(server.address);
+    for (number, (header, stored, named)) in [
+        ("Location", "/pages/a?a=2&b=1", "/pages/a?b=1&utm_x=3&a=2"),
+        ("Content-Location", "/films/a?v=1", "{origin}/films/a?session=7&v=1"),
+        ("Location", "/play.js", "../play.js?t=5"),
+        ("Content-Location", "/films/raw/b?session=1", "/films/raw/b?session=1"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for etag in ["\"v1\"", "W/\"v1\""] {
+            origin.put(stored, 1, 1000, LASTING);
+            origin.change(stored, |object| object.etag = etag.into());
+            purge(&server, stored);
+            (0..2).for_each(|_| assert_eq!(viewer.fetch(stored).status, 200));
+            let before = origin.count(stored);
+            let change = format!("/change/{number}");
+            let named = named.replace("{origin}", &origin.url());
+            origin.put(&change, 2, 10, &format!("{header}: {named}\r\n"));
+            viewer.ask_by("POST", &change, "Content-Length: 0\r\n");
+            assert_eq!(viewer.answer().status, 200, "{named}");
+            assert_eq!(viewer.fetch(stored).status, 200, "{named}");
+            assert_eq!(origin.count(stored), before + 1, "{named} {etag}: it has to be confirmed");
+        }
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::server_choice::ServerChoice;
 use super::shown::{document, lifetime, size, span};
 use crate::{say, tell};
 use clap::Args;
-use edge::inquiry::{FetchedAhead, Findings, Inquiry, KeptCopy};
+use edge::inquiry::{FetchedAhead, Findings, HoldingRule, Inquiry, KeptCopy};
 use serde_json::json;
 use server::upgrade;
 use std::process::ExitCode;
@@ -62,6 +62,11 @@ fn as_document(findings: &Findings) -> String {
         "version": 1,
         "kind": "edge_why",
         "paths": paths,
+        "rule": findings.rule.as_ref().map(|rule| json!({
+            "number": rule.number,
+            "path": rule.path,
+            "settings": rule.settings,
+        })),
         "last_reason": reason.map(|one| json!({ "why": one.why, "seconds_ago": one.seconds_ago })),
     });
     format!("{document:#}\n")
@@ -82,8 +87,15 @@ fn as_text(url: &str, findings: &Findings) -> String {
             None => "  not kept: no viewer has requested it since the edge started, or too long ago to be remembered".to_owned(),
         });
     }
+    lines.extend(findings.rule.as_ref().map(rule_line));
     let lines = lines.iter().map(|line| ingest::shown(line).into_owned() + "\n");
     lines.collect()
+}
+
+/// The rule that holds for the URL, and what it says.
+fn rule_line(HoldingRule { number, path, settings }: &HoldingRule) -> String {
+    let says = if settings.is_empty() { "as without a rule".into() } else { settings.join(", ") };
+    format!("  by rule {number} for {path:?}: {says}")
 }
 
 fn copy_lines(copy: &KeptCopy) -> Vec<String> {
@@ -101,6 +113,7 @@ fn copy_lines(copy: &KeptCopy) -> Vec<String> {
         format!("    {}", lifetime(copy)),
         format!("    age {}, {used}", span(copy.age_seconds)),
     ];
+    lines.extend(copy.cache_control.iter().map(|said| format!("    the origin says {said}")));
     lines.extend(copy.origin.iter().map(|origin| format!("    from {origin}")));
     lines.extend(copy.ahead.iter().map(ahead));
     if !copy.selected_by.is_empty() {
@@ -125,6 +138,7 @@ fn ahead(FetchedAhead { source, seconds_ago, is_used }: &FetchedAhead) -> String
     let why = match source.as_str() {
         "cmcd" => "a player had announced it",
         "playlist" => "it follows in a playlist",
+        "number" => "it follows by its number",
         other => other,
     };
     let since = if *is_used { "used since" } else { "not used yet" };
@@ -146,7 +160,8 @@ mod tests {
             text,
             "/a.mp4\n  film: 1.0 MiB of 3.0 MiB present, version \"v1\"\n    \
              fresh for 59m 3s more, then used for 1d 57s if the origin doesn't answer\n    \
-             age 57s, not used since the edge started\n    from http://b\n    \
+             age 57s, not used since the edge started\n    the origin says max-age=3600\n    \
+             from http://b\n    \
              fetched ahead 1m 5s ago, because a player had announced it; not used yet\n    \
              for requests with accept-language: de, x: (none)\n    tags: film-7\n"
         );
@@ -159,6 +174,10 @@ mod tests {
         );
         let document: serde_json::Value = serde_json::from_str(&as_document(&findings)).unwrap();
         assert_eq!(document["last_reason"]["seconds_ago"], 5);
+        let settings = vec!["cache = false".to_owned()];
+        let rule = Some(HoldingRule { number: 2, path: "/c*".into(), settings });
+        let text = as_text("/c", &Findings { rule, ..Findings::default() });
+        assert!(text.ends_with("\n  by rule 2 for \"/c*\": cache = false\n"), "{text}");
         assert!(as_text("/c", &Findings::default()).contains("no viewer has requested it"));
     }
 }

@@ -1,13 +1,13 @@
 //! The caching edge: the server's origins, and the folder of its cache.
 
-mod rules;
-
-pub use rules::{EdgeRule, EdgeRuleFault, ParameterName, QueryNames, QueryUse};
+#[cfg(test)]
+mod rules_tests;
 
 use super::entrance::{check_prefixes, prefixes};
 use super::{ConfigError, Route};
 use crate::host_name::scheme_and_host;
 use edge::fetcher::OriginSpread;
+use edge::rules::{EdgeRule, RULES_BYTES_MAX, RULES_MAX, text_bytes};
 use edge::{ORIGINS_MAX, OriginAddress, OriginSettings};
 use net::Prefixes;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -227,13 +227,18 @@ impl EdgeConfig {
 
     fn check_rules(&self) -> Result<(), ConfigError> {
         let count = self.rules.len();
-        super::within("the number of edge.rules", count, 0..=rules::RULES_MAX, "up to 100")?;
+        super::within("the number of edge.rules", count, 0..=RULES_MAX, "up to 100")?;
         let numbered = (1..).zip(&self.rules);
         let mut faults = numbered.filter_map(|(number, rule)| {
             let fault = rule.check(self.has_bucket()).err()?;
             Some(ConfigError::EdgeRules { number, path: rule.path.clone(), fault })
         });
-        faults.next().map_or(Ok(()), Err)
+        let bytes = text_bytes(&self.rules);
+        match faults.next() {
+            Some(fault) => Err(fault),
+            None if bytes > RULES_BYTES_MAX => Err(ConfigError::EdgeRulesLong(bytes)),
+            None => Ok(()),
+        }
     }
 }
 

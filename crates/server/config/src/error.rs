@@ -1,7 +1,8 @@
 //! Errors in a configuration. Each is one line for people that names the setting and its allowed values.
 
-use super::{EdgeRuleFault, HeaderFault, SiloError, SitesError};
+use super::{HeaderFault, SiloError, SitesError};
 use catalog::FoldersError;
+use edge::rules::{EdgeRuleFault, RULES_BYTES_MAX};
 use files::in_plain_words;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -89,6 +90,11 @@ pub enum ConfigError {
         /// Its fault.
         fault: EdgeRuleFault,
     },
+    /// The rules of an edge are too long for its helper.
+    #[error(
+        "edge.rules have {0} bytes in all, and may have {RULES_BYTES_MAX}; write fewer or shorter names, such as \"utm_*\""
+    )]
+    EdgeRulesLong(usize),
     /// The library's folders cannot be served together.
     #[error("{0}")]
     Folders(#[source] FoldersError),

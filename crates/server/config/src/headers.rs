@@ -1,7 +1,7 @@
 //! `Cache-Control`, `Content-Type` and further headers of files, by path.
 
 use super::{ConfigError, Http, within};
-use crate::path_pattern::{PathPattern, PatternFault};
+use edge::rules::{PathPattern, PatternFault};
 use fullbore_http::{Cors, FieldFault, FieldLines, is_token};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,6 +1,10 @@
 //! Operators' questions: what is kept at a URL, until when, and why nothing is.
 
+use crate::rules::EdgeRule;
 use serde::{Deserialize, Serialize};
+
+/// The most characters of a setting that are shown.
+const SETTING_CHARACTERS_MAX: usize = 200;
 
 /// An operator's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,32 @@ pub struct Findings {
     pub reason: Option<RecentReason>,
     /// Whether all responses have been found that were stored before a restart.
     pub are_all_found: bool,
+    /// The rule that holds for the path of one URL.
+    #[serde(default)]
+    pub rule: Option<HoldingRule>,
+}
+
+/// The rule that holds for a path (`edge.rules`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldingRule {
+    /// Its number, counted from 1.
+    pub number: usize,
+    /// Its pattern.
+    pub path: String,
+    /// Its settings, as in a configuration.
+    pub settings: Vec<String>,
+}
+
+impl HoldingRule {
+    /// The rule with this number. Long settings are cut.
+    pub fn of(number: usize, rule: &EdgeRule) -> Self {
+        let cut = |text: String| text.chars().take(SETTING_CHARACTERS_MAX).collect();
+        let mut all = serde_json::to_value(rule).unwrap_or_default();
+        let settings = all.as_object_mut().map(std::mem::take).unwrap_or_default();
+        let settings = settings.into_iter().filter(|(name, _)| name != "path");
+        let settings = settings.map(|(name, value)| cut(format!("{name} = {value}"))).collect();
+        Self { number, path: rule.path.clone(), settings }
+    }
 }
 
 /// The responses kept at one path.
@@ -54,6 +84,9 @@ pub struct KeptCopy {
     pub present_bytes: u64,
     /// The entity tag, or else the date of the last change.
     pub version: Option<String>,
+    /// The origin's `Cache-Control`.
+    #[serde(default)]
+    pub cache_control: Option<String>,
     /// Its age.
     pub age_seconds: u64,
     /// For how long it is still fresh.
@@ -82,7 +115,7 @@ pub struct KeptCopy {
 /// Something that was fetched ahead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FetchedAhead {
-    /// `cmcd` if a player has announced it, `playlist` if it follows in a playlist.
+    /// `cmcd` if a player has announced it, `playlist` if it follows in a playlist, `number` if it follows by its number.
     pub source: String,
     /// When.
     pub seconds_ago: u64,

@@ -28,6 +28,7 @@ mod origin_settings;
 pub mod policy;
 pub mod purge;
 mod reference;
+pub mod rules;
 mod store;
 
 use std::time::Duration;

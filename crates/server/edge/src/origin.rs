@@ -1,13 +1,14 @@
 //! Requests to one origin: a web server, or an S3 bucket, for which they are signed.
 
 use crate::contract::{ForwardedRequest, PATH_BYTES_MAX, Trouble};
-use crate::http_cache::Fields;
+use crate::http_cache::{Fields, LifetimeRule};
 use crate::origin_access::{OriginAccess, Reach};
 use crate::origin_address::{OriginAddress, key_of};
 use crate::origin_files::OriginFiles;
 use crate::origin_settings::OriginSettings;
 use crate::policy::Terms;
 use crate::policy::{content_range, part, strong_etag, terms, unsatisfied};
+use crate::rules::PathRules;
 use outbound::{certificate_trouble, with_causes};
 use reqwest::header::{
     ACCEPT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
@@ -102,6 +103,7 @@ pub(crate) struct Origin {
     settings: OriginSettings,
     access: RwLock<Arc<OriginAccess>>,
     reach: Reach,
+    rules: Arc<PathRules>,
     /// Signs requests to a bucket, with the credentials of this process.
     signer: Option<S3Signer>,
 }
@@ -112,6 +114,7 @@ impl Origin {
         number: usize,
         (settings, files): (OriginSettings, &OriginFiles),
         reach: Reach,
+        rules: Arc<PathRules>,
     ) -> Result<Self, String> {
         let address = settings.check()?;
         let access = RwLock::new(Arc::new(OriginAccess::new(&settings, files, &reach)?));
@@ -122,7 +125,7 @@ impl Origin {
                 "fullbore: the edge's helper found no credentials, so only a public bucket will answer: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             );
         }
-        Ok(Self { number, address, settings, access, reach, signer })
+        Ok(Self { number, address, settings, access, reach, rules, signer })
     }
 
     /// From now on, requests are made with the present texts of files.
@@ -197,7 +200,7 @@ impl Origin {
             return Ok(Verdict::Found(whole));
         }
         // All of it would come before what the viewer wants, which is here: the first body gives this block, and ranges give the others.
-        match found(part, asked, Some(whole.size)) {
+        match found(part, asked, (Some(whole.size), self.lifetimes(path))) {
             Ok(part) if part.terms.etag == whole.terms.etag => Ok(Verdict::found(part)),
             _ => Ok(Verdict::Found(whole)),
         }
@@ -227,12 +230,12 @@ impl Origin {
         // A 200 with a range makes no sense, and goes to viewers as it is.
         let makes_sense = status != StatusCode::OK || !answer.headers().contains_key(CONTENT_RANGE);
         let is_object = makes_sense
-            && terms(path, answer.headers()).is_ok()
+            && terms(path, answer.headers(), self.lifetimes(path)).is_ok()
             && (status == StatusCode::PARTIAL_CONTENT || answer.content_length().is_some());
         if is_whole && !is_object {
             return Ok(Verdict::Other(Box::new(answer), Trouble::Uncacheable));
         }
-        found(answer, asked, None).map(Verdict::found)
+        found(answer, asked, (None, self.lifetimes(path))).map(Verdict::found)
     }
 
     /// The path of a URL that a response to a request for `path` names, if it is one of this origin's.
@@ -327,7 +330,7 @@ impl Origin {
                 *heard = Heard::of(answer.status());
                 match is_authorized && self.is_refused(&access, answer.status()) {
                     true => Err(Unanswered { refused: unauthorized(path), was_sent: true }),
-                    false => Ok(self.answered(answer)),
+                    false => Ok(self.answered(path, answer)),
                 }
             }
             Err(error) => {
@@ -346,9 +349,22 @@ impl Origin {
         is_refused
     }
 
-    fn answered(&self, mut answer: Response) -> Response {
+    fn answered(&self, path: &str, mut answer: Response) -> Response {
         answer.extensions_mut().insert(AnsweredBy(self.number));
+        let is_stored_one = answer.status() == StatusCode::NOT_MODIFIED;
+        let headers = answer.headers_mut();
+        // A 304 need not repeat it, and what it says would take the place of all that is stored.
+        if !is_stored_one || headers.contains_key(VARY) {
+            for name in self.rules.at_stored(path).headers_vary() {
+                headers.append(VARY, HeaderValue::from_str(name).expect("checked with its rule"));
+            }
+        }
         answer
+    }
+
+    /// The lifetimes that the operator sets for a path.
+    fn lifetimes(&self, path: &str) -> LifetimeRule {
+        self.rules.at_stored(path).lifetimes
     }
 
     /// Asks for one byte at `path`, to see whether the origin answers again.
@@ -401,7 +417,7 @@ impl Origin {
             }
             status => {
                 accepted(path, status, true)?;
-                found(answer, range, size)
+                found(answer, range, (size, self.lifetimes(path)))
             }
         }
     }
@@ -463,7 +479,7 @@ impl Origin {
         if is_authorized && self.is_refused(&access, answer.status()) {
             return Err(unauthorized(path));
         }
-        let mut answer = self.answered(answer);
+        let mut answer = self.answered(path, answer);
         if let Some(signer) = &self.signer {
             // A bucket varies only headers for browsers. An object's bytes never vary.
             answer.headers_mut().remove(VARY);
@@ -563,8 +579,12 @@ async fn refused_by_bucket(path: &str, answer: Response, signer: &S3Signer) -> R
 }
 
 /// Checks the header of an answer against the request: which bytes follow, and of which object. An answer that doesn't say how long that is may be a
-/// part of one whose length is `known`.
-fn found(answer: Response, asked: Range<u64>, known: Option<u64>) -> Result<Found, Refused> {
+/// part of one whose length is `known`. It lasts by the operator's `rule`.
+fn found(
+    answer: Response,
+    asked: Range<u64>,
+    (known, rule): (Option<u64>, LifetimeRule),
+) -> Result<Found, Refused> {
     let path = answer.url().path().to_owned();
     let wrong = |what: &str| Err((Trouble::Wrong, format!("{path}: {what}")));
     let length = answer.content_length();
@@ -595,7 +615,7 @@ fn found(answer: Response, asked: Range<u64>, known: Option<u64>) -> Result<Foun
         }
         status => return wrong(&format!("the origin said {status}, which was not asked for")),
     };
-    match terms(&path, answer.headers()) {
+    match terms(&path, answer.headers(), rule) {
         Ok(terms) => Ok(Found { terms, size, range, origin: answered_by(&answer), body: answer }),
         Err((trouble, why)) => Err((trouble, format!("{path} cannot be kept: {why}"))),
     }

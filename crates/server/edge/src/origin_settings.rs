@@ -260,6 +260,11 @@ impl OriginSettings {
     }
 }
 
+/// Whether the edge makes the header of this name, which is in lower case, for each request or each connection.
+pub(crate) fn is_made_by_edge(lower: &str) -> bool {
+    is_of_connection(lower) || OF_REQUESTS.contains(&lower)
+}
+
 fn is_host(host: &str) -> bool {
     let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:[]".contains(&byte);
     (1..=HOST_BYTES_MAX).contains(&host.len()) && host.bytes().all(is_of_host)

@@ -3,7 +3,7 @@ use super::*;
 fn origin_with(settings: OriginSettings) -> Origin {
     let trusted = crate::origin_access::trusted().unwrap();
     let reach = Reach { trusted, silent_max: std::time::Duration::from_secs(1) };
-    Origin::new(0, (settings, &OriginFiles::default()), reach).unwrap()
+    Origin::new(0, (settings, &OriginFiles::default()), reach, Arc::default()).unwrap()
 }
 
 fn origin_at(address: &str) -> Origin {

@@ -4,7 +4,7 @@
 
 use crate::contract::{Trouble, is_plain, is_strong_tag};
 use crate::http_cache::{
-    self, Fields, INDEX_FRESH, ResponseKind, Tags, end_to_end, has_tags, unix_seconds,
+    self, Fields, INDEX_FRESH, LifetimeRule, ResponseKind, Tags, end_to_end, has_tags, unix_seconds,
 };
 use reqwest::header::{
     CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG, EXPIRES,
@@ -87,11 +87,15 @@ fn written(name: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// Evaluates the header of a 200 or 206 at `path`.
+/// Evaluates the header of a 200 or 206 at `path`, with the operator's `rule` for that.
 ///
 /// # Errors
 /// Why the answer must not be kept.
-pub fn terms(path: &str, header: &HeaderMap) -> Result<Terms, (Trouble, &'static str)> {
+pub fn terms(
+    path: &str,
+    header: &HeaderMap,
+    rule: LifetimeRule,
+) -> Result<Terms, (Trouble, &'static str)> {
     let refused = |why| Err((Trouble::Uncacheable, why));
     let directives = Directives::of(header);
     if ["no-store", "private"].iter().any(|one| directives.has(one) || directives.may_mean(one)) {
@@ -126,14 +130,16 @@ pub fn terms(path: &str, header: &HeaderMap) -> Result<Terms, (Trouble, &'static
     let date = text(header, DATE).and_then(|date| unix_seconds(&date));
     let kind = ResponseKind::of(path, content_type.as_deref());
     let unsaid = if kind == ResponseKind::Index { INDEX_FRESH } else { FRESH_UNSAID };
-    let fresh = freshness(header, &directives, unsaid).min(FRESH_MAX).saturating_sub(age);
-    let must_ask = ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"];
+    let said = freshness(header, &directives);
+    let left = |lasts: Duration| lasts.min(FRESH_MAX).saturating_sub(age);
+    let ruled = rule.fresh.or(rule.fresh_unsaid.filter(|_| said.is_none()));
+    let fresh = ruled.unwrap_or_else(|| left(said.unwrap_or(unsaid)));
     // Before `stale-if-error`: an answer that must not be served stale must not be served stale on errors either (RFC 9111 section 4.2.4).
     let unchanged = modified.zip(date).map(|(modified, date)| date.saturating_sub(modified));
     let unsaid = kind.stale(unchanged.map(Duration::from_secs), STALE_UNSAID);
-    let stale = match must_ask.iter().any(|name| directives.has(name)) {
+    let stale = match rule.forbid_stale().iter().any(|name| directives.has(name)) {
         true => Duration::ZERO,
-        false => directives.seconds("stale-if-error").unwrap_or(unsaid),
+        false => rule.stale.or(directives.seconds("stale-if-error")).unwrap_or(unsaid),
     };
     let is_date_strong = modified.zip(date).is_some_and(|(modified, date)| modified < date);
     let Some(fields) = further(header) else { return refused("its header is too large") };
@@ -199,18 +205,20 @@ pub fn unsatisfied(header: &HeaderMap) -> Option<u64> {
     number(text(header, CONTENT_RANGE)?.strip_prefix("bytes */")?)
 }
 
-fn freshness(header: &HeaderMap, directives: &Directives, unsaid: Duration) -> Duration {
+/// How long an answer is fresh, if the origin says so.
+fn freshness(header: &HeaderMap, directives: &Directives) -> Option<Duration> {
     if directives.has("no-cache") {
-        return Duration::ZERO;
+        return Some(Duration::ZERO);
     }
-    if let Some(said) = directives.seconds("s-maxage").or_else(|| directives.seconds("max-age")) {
+    let said = directives.seconds("s-maxage").or_else(|| directives.seconds("max-age"));
+    if said.is_some() {
         return said;
     }
-    let Some(expires) = text(header, EXPIRES) else { return unsaid };
+    let expires = text(header, EXPIRES)?;
     // An invalid date means that it has expired (RFC 9111 section 5.3).
     let date = text(header, DATE).and_then(|date| unix_seconds(&date));
     let left = unix_seconds(&expires).zip(date).map(|(end, now)| end.saturating_sub(now));
-    Duration::from_secs(left.unwrap_or(0))
+    Some(Duration::from_secs(left.unwrap_or(0)))
 }
 
 /// `Cache-Control`, all lines of it.
@@ -293,7 +301,11 @@ mod tests {
     fn of(lines: &[&str]) -> Result<Terms, Trouble> {
         let mut all = vec!["ETag: \"v1\""];
         all.extend(lines);
-        terms("/a", &header(&all)).map_err(|(trouble, _)| trouble)
+        ruled(&all, LifetimeRule::default())
+    }
+
+    fn ruled(lines: &[&str], rule: LifetimeRule) -> Result<Terms, Trouble> {
+        terms("/a", &header(lines), rule).map_err(|(trouble, _)| trouble)
     }
 
     fn fresh(lines: &[&str]) -> u64 {
@@ -357,7 +369,7 @@ mod tests {
         let of = |path: &str, lines: &[&str]| {
             let mut all = vec!["ETag: \"v1\"", "Date: Sun, 06 Nov 1994 08:49:40 GMT"];
             all.extend(lines);
-            let terms = terms(path, &header(&all)).unwrap();
+            let terms = terms(path, &header(&all), LifetimeRule::default()).unwrap();
             (terms.fresh.as_secs(), terms.stale.as_secs())
         };
         let changing = "Last-Modified: Sun, 06 Nov 1994 08:49:38 GMT";
@@ -390,6 +402,27 @@ mod tests {
         let longest = Duration::from_secs(u32::MAX.into());
         assert_eq!(stale("Cache-Control: stale-if-error=18446744073709551615"), longest);
         assert_eq!(of(&["Age: 18446744073709551615"]).unwrap().age, longest);
+    }
+
+    #[test]
+    fn an_operators_lifetime_holds_for_films() {
+        let seconds = |seconds: Option<u64>| seconds.map(Duration::from_secs);
+        let of = |line: &str, fresh, fresh_unsaid, stale| {
+            let [fresh, fresh_unsaid, stale] = [fresh, fresh_unsaid, stale].map(seconds);
+            let rule = LifetimeRule { fresh, fresh_unsaid, stale };
+            let terms = ruled(&["ETag: \"v1\"", line, "Age: 50"], rule)?;
+            Ok((terms.fresh.as_secs(), terms.stale.as_secs()))
+        };
+        let day = STALE_UNSAID.as_secs();
+        assert_eq!(of("X: y", None, Some(100), None), Ok((100, day)));
+        assert_eq!(of("Cache-Control: max-age=60", None, Some(100), None), Ok((10, day)));
+        assert_eq!(of("Cache-Control: max-age=60", Some(100), None, Some(7)), Ok((100, 7)));
+        assert_eq!(of("Cache-Control: no-cache", Some(100), None, None), Ok((100, day)));
+        assert_eq!(of("Cache-Control: no-cache", None, Some(100), Some(7)), Ok((0, 0)));
+        assert_eq!(of("Cache-Control: must-revalidate", Some(100), None, Some(7)), Ok((100, 0)));
+        for line in ["Cache-Control: private", "Cache-Control: no-store", "Set-Cookie: a=b"] {
+            assert_eq!(of(line, Some(100), None, Some(7)), Err(Trouble::Uncacheable), "{line}");
+        }
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `Cache-Control`, `Content-Type` and further headers for files, by rule. The rules are prepared once per worker, and a file's rule is looked
 //! up at its first request: each later response only copies bytes.
 
-use config::PathPattern;
 use config::{HeaderRule, Http};
 use disk::File;
+use edge::rules::PathPattern;
 use fullbore_http::{Cors, FieldLines};
 
 /// All rules, in the order of their priority.

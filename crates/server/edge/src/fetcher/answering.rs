@@ -9,8 +9,8 @@ use crate::contract::{
     BLOCK_BYTES, Described, EdgeTold, ForwardedRequest, OBJECT_BYTES_MAX, PassedResponse, Trouble,
 };
 use crate::http_cache::{
-    CacheStatus, Fields, ForwardReason, ForwardStatus, INDEX_FRESH, RequestDirectives,
-    ResponseKind, Tags, update,
+    CacheStatus, Fields, ForwardReason, ForwardStatus, INDEX_FRESH, LifetimeRule,
+    RequestDirectives, ResponseKind, Tags, update,
 };
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
@@ -413,7 +413,7 @@ impl Helper {
         header: &HeaderMap,
         origin: usize,
     ) -> Result<Option<Tags>, Refused> {
-        let mut now = terms_of_304(known, header)?;
+        let mut now = terms_of_304(known, header, self.origins.rule(&known.path).lifetimes)?;
         let before = known.said().terms;
         known.note_origin(origin, self.origins.rank(&known.path, origin));
         self.origins.localize(origin, &known.path, &mut now.fields);
@@ -472,11 +472,16 @@ impl Helper {
     }
 }
 
-/// What a 304 with this header says about an object. Fields that it does not repeat stay as they were (RFC 9111 section 4.3.4).
+/// What a 304 with this header says about an object, by the operator's `rule` for its path. Fields that it does not repeat stay as they were (RFC
+/// 9111 section 4.3.4).
 ///
 /// # Errors
 /// If the object may not be kept any more, or is another version.
-pub(super) fn terms_of_304(known: &Stored, header: &HeaderMap) -> Result<Terms, Refused> {
+pub(super) fn terms_of_304(
+    known: &Stored,
+    header: &HeaderMap,
+    rule: LifetimeRule,
+) -> Result<Terms, Refused> {
     let (before, mut header) = (known.said().terms, header.clone());
     let keep = |header: &mut HeaderMap, name, value: Option<&str>| {
         if !header.contains_key(&name) {
@@ -494,7 +499,7 @@ pub(super) fn terms_of_304(known: &Stored, header: &HeaderMap) -> Result<Terms, 
     for name in [CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE] {
         header.remove(name);
     }
-    match terms(&known.path, &header) {
+    match terms(&known.path, &header, rule) {
         Ok(now) if now.etag == before.etag => Ok(now),
         Ok(_) => {
             let said = format!("{}: the origin said 304 for another version", known.path);

@@ -273,7 +273,8 @@ mod tests {
             ("/page", &[("Cache-Control", "max-age=5"), ("Age", "5")], false),
         ] {
             let (fields, request) = (Fields::of(fields), Fields::default());
-            let response = stored((path, 1), (200, &fields), &request, Now::read());
+            let response =
+                stored((path, 1), (200, &fields), &request, (Now::read(), Default::default()));
             assert_eq!(is_for_all(&response), expected, "{path} {fields:?}");
         }
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PATHS_MAX: usize = 100;
 
 /// A page ends after this many bytes, and one more path: JSON may double a path's bytes, and a message has 192 KiB.
-const PAGE_BYTES_MAX: usize = 16 << 10;
+const PAGE_BYTES_MAX: usize = 12 << 10;
 
 /// The most bytes of a copy's tags, and of the request fields that have selected it.
 const TAGS_BYTES_MAX: usize = 512;
@@ -36,7 +36,9 @@ impl Helper {
         };
         // Some may be gone by now.
         let paths = paths.into_iter().filter(|one: &KeptPath| !one.copies.is_empty()).collect();
-        Findings { paths, has_more, reason, are_all_found: self.store.heads().are_read() }
+        let are_all_found = self.store.heads().are_read();
+        // The server knows the rule, which the path is stored by.
+        Findings { paths, has_more, reason, are_all_found, rule: None }
     }
 
     fn all_spellings(&self, path: &str) -> Vec<String> {
@@ -85,6 +87,7 @@ impl Helper {
             bytes: film.size,
             present_bytes: film.stored_bytes().min(film.size),
             version: Some(cut(&film.etag)),
+            cache_control: said.terms.cache_control.as_deref().map(cut),
             age_seconds: (said.terms.age + said.at.elapsed()).as_secs(),
             fresh_seconds: answering::fresh_left(film).as_secs(),
             usable_seconds: usable.as_secs(),
@@ -114,6 +117,7 @@ impl Helper {
             bytes: variant.size,
             present_bytes: variant.size,
             version: version.map(cut),
+            cache_control: variant.fields.first("cache-control").map(cut),
             age_seconds: variant.age(now).as_secs(),
             fresh_seconds: variant.fresh_left(now).as_secs(),
             usable_seconds: usable.as_secs(),
@@ -172,7 +176,7 @@ fn kept_bytes(kept: &KeptPath) -> usize {
             .map(|(name, value)| name.len() + value.as_ref().map_or(0, String::len))
             .sum::<usize>()
     };
-    let copies = kept.copies.iter().map(|copy| 400 + of_tags(copy) + of_fields(copy));
+    let copies = kept.copies.iter().map(|copy| 600 + of_tags(copy) + of_fields(copy));
     kept.path.len() + copies.sum::<usize>()
 }
 
@@ -202,6 +206,7 @@ mod tests {
             bytes: u64::MAX,
             present_bytes: u64::MAX,
             version: Some("\"".repeat(CHARACTERS_MAX)),
+            cache_control: Some("\"".repeat(CHARACTERS_MAX)),
             age_seconds: u64::MAX,
             fresh_seconds: u64::MAX,
             usable_seconds: u64::MAX,

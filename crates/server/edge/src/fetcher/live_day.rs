@@ -5,7 +5,7 @@
 
 use super::origin_answer::stored;
 use super::passing::{Now, WAITS_MAX};
-use crate::http_cache::{Fields, RequestDirectives};
+use crate::http_cache::{Fields, LifetimeRule, RequestDirectives};
 use crate::store::{Epoch, Responses, StoredResponse, Use};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -229,7 +229,12 @@ impl Day {
         self.last_number += 1;
         let (path, number) = (path_of(wanted), self.last_number);
         let now = Now { at: self.at(self.now_ms), unix_seconds: 1_700_000_000 };
-        let new = stored((&path, number), (status, &fields), &Fields::default(), now);
+        let new = stored(
+            (&path, number),
+            (status, &fields),
+            &Fields::default(),
+            (now, LifetimeRule::default()),
+        );
         self.contents.insert(number, sent);
         for gone in self.responses.put(new, &Fields::default(), asked) {
             self.contents.remove(&gone);

@@ -24,6 +24,7 @@ mod restoring;
 mod slots;
 mod spread;
 mod telling;
+mod viewers_range;
 
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::{ABSENT, Tags};
@@ -31,6 +32,7 @@ use crate::origin::{Origin, Refused};
 use crate::origin_address::OriginAddress;
 use crate::origin_files::HandedFiles;
 use crate::origin_settings::OriginSettings;
+use crate::rules::{EdgeRule, PathRules};
 use crate::store::{ByPath, CacheSpace, Responses, Store, Stored, TagIndex};
 use ahead::{Ahead, AheadFor};
 use arriving::{Arriving, Paths};
@@ -72,6 +74,8 @@ pub struct HelperOptions {
     pub origins: Vec<OriginSettings>,
     /// How requests are spread over them.
     pub spread: OriginSpread,
+    /// The operator's rules for some paths.
+    pub rules: Vec<EdgeRule>,
     /// The texts of the files that the origins' settings name.
     pub files: HandedFiles,
     /// The folder where they are kept.
@@ -223,6 +227,7 @@ impl HelperOptions {
         Self {
             origins: vec![OriginSettings::at("http://127.0.0.1:1")],
             spread: OriginSpread::default(),
+            rules: Vec::new(),
             files: HandedFiles::none(),
             cache: cache.to_owned(),
             bytes_max,
@@ -235,10 +240,21 @@ impl HelperOptions {
 impl Helper {
     /// Opens the cache, and drops privileges that are not needed any more. Also returns the receiver of the messages to send.
     fn new(options: HelperOptions) -> io::Result<(Self, Receiver<Telling>)> {
-        let HelperOptions { origins, spread, files, cache, bytes_max, silent_max, is_confined } =
-            options;
+        let HelperOptions {
+            origins,
+            spread,
+            rules,
+            files,
+            cache,
+            bytes_max,
+            silent_max,
+            is_confined,
+        } = options;
         let (told, telling) = channel();
-        let origins = Origins::new((origins, files), (spread, silent_max), Sender::clone(&told));
+        // The server decides about cookies.
+        let rules = PathRules::new(&rules, false);
+        let sender = Sender::clone(&told);
+        let origins = Origins::new((origins, files), (spread, silent_max), rules, sender);
         let mut origins = origins.map_err(io::Error::other)?;
         let addresses = || origins.all().iter().map(Origin::address);
         let ports: Vec<u16> = addresses().map(OriginAddress::port).collect();

@@ -2,7 +2,7 @@
 
 use super::passing::Now;
 use crate::contract::{ForwardedRequest, Trouble};
-use crate::http_cache::{Fields, Selecting, end_to_end, lifetime, stored_fields};
+use crate::http_cache::{Fields, LifetimeRule, Selecting, end_to_end, lifetime, stored_fields};
 use crate::origin::Refused;
 use crate::policy::{content_range, fields_of, terms};
 use crate::store::{OnDisk, StoredResponse};
@@ -22,7 +22,7 @@ pub(super) fn is_object(
         && length.is_some()
         && answer.status() == StatusCode::OK
         && !answer.headers().contains_key(CONTENT_RANGE)
-        && terms(answer.url().path(), answer.headers()).is_ok()
+        && terms(answer.url().path(), answer.headers(), LifetimeRule::default()).is_ok()
 }
 
 /// Whether a response takes the place of what is stored, although it can't be stored itself: the origin has been asked, and no longer gives viewers
@@ -76,14 +76,14 @@ pub(super) fn length_of(answer: &Response, request: &ForwardedRequest, status: u
     }
 }
 
-/// What to store of the response with this status and these fields to `request`, once its body is complete.
+/// What to store of the response with this status and these fields to `request`, once its body is complete. It lasts by the operator's `rule`.
 pub(super) fn stored(
     (path, number): (&str, u64),
     (status, fields): (u16, &Fields),
     request: &Fields,
-    now: Now,
+    (now, rule): (Now, LifetimeRule),
 ) -> StoredResponse {
-    let lifetime = lifetime(path, status, fields, now.unix_seconds);
+    let lifetime = lifetime(path, status, fields, now.unix_seconds, rule);
     let mut kept = stored_fields(fields);
     kept.remove(|name| name.eq_ignore_ascii_case("age"));
     StoredResponse {

@@ -23,9 +23,11 @@ use crate::origin::{Found, Heard, Origin, Refused, Unanswered, Verdict, is_faili
 use crate::origin_access::{Reach, trusted};
 use crate::origin_files::HandedFiles;
 use crate::origin_settings::OriginSettings;
+use crate::rules::{PathRules, PathSettings};
 use crate::store::Stored;
 use helper_process::sandbox::Confined;
 use reqwest::Response;
+use reqwest::header::HeaderMap;
 use std::ops::Range;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -40,6 +42,7 @@ pub(super) struct Origins {
     all: Vec<Origin>,
     circuits: Mutex<Vec<Circuit>>,
     preference: Preference,
+    rules: Arc<PathRules>,
     files: Mutex<HandedFiles>,
     told: Sender<Telling>,
     silent_max: Duration,
@@ -54,14 +57,16 @@ impl Origins {
     pub(super) fn new(
         (origins, mut files): (Vec<OriginSettings>, HandedFiles),
         (spread, silent_max): (OriginSpread, Duration),
+        rules: PathRules,
         told: Sender<Telling>,
     ) -> Result<Self, String> {
         let reach = Reach { trusted: trusted()?, silent_max };
         let texts = files.changed().map_err(|error| error.to_string())?.unwrap_or_default();
-        let all = origins.into_iter().enumerate();
-        let all =
-            all.map(|(number, settings)| Origin::new(number, (settings, &texts), reach.clone()));
-        let all: Vec<_> = all.collect::<Result<_, _>>()?;
+        let rules = Arc::new(rules);
+        let ready = |(number, settings)| {
+            Origin::new(number, (settings, &texts), reach.clone(), Arc::clone(&rules))
+        };
+        let all: Vec<_> = origins.into_iter().enumerate().map(ready).collect::<Result<_, _>>()?;
         if all.is_empty() {
             return Err("an edge needs an origin".into());
         }
@@ -69,7 +74,7 @@ impl Origins {
         let addresses = all.iter().map(|origin| origin.address().to_string());
         let preference = Preference::new(spread, addresses);
         let (files, confined) = (Mutex::new(files), Confined::not());
-        Ok(Self { all, circuits, preference, files, told, silent_max, confined })
+        Ok(Self { all, circuits, preference, rules, files, told, silent_max, confined })
     }
 
     /// Has requests made with the texts of the files that settings name, as they are from now on. Looks once a second whether the keeper, which
@@ -133,9 +138,15 @@ impl Origins {
         self.all[number].localize(path, fields);
     }
 
-    /// The path of a URL that the answer of an origin to a request for `path` names, if it is one of that origin's.
-    pub(super) fn path_of(&self, number: usize, path: &str, named: &str) -> Option<String> {
-        self.all[number].path_of(path, named)
+    /// Under which path a response is stored to requests for a URL that the answer of an origin to a request for `path` names, if it is one of that
+    /// origin's.
+    pub(super) fn stored_under(&self, number: usize, path: &str, named: &str) -> Option<String> {
+        Some(self.rules.stored_under(&self.all[number].path_of(path, named)?))
+    }
+
+    /// The operator's settings for a path.
+    pub(super) fn rule(&self, path: &str) -> &PathSettings {
+        self.rules.at_stored(path)
     }
 
     /// Requests `range` of the current version at `path`, unless that is the `known` one, for a viewer with this `request`.
@@ -172,7 +183,7 @@ impl Origins {
                 return looked;
             };
             match looked {
-                Ok(Verdict::NotModified(ref header, _)) if terms_of_304(known, header).is_ok() => {
+                Ok(Verdict::NotModified(ref header, _)) if self.confirms(known, header) => {
                     return looked;
                 }
                 Ok(Verdict::Found(found)) if found.is_of(known) => {
@@ -182,6 +193,11 @@ impl Origins {
             }
         }
         failures.result(path)
+    }
+
+    /// Whether a 304 with this header confirms a version.
+    fn confirms(&self, known: &Stored, header: &HeaderMap) -> bool {
+        terms_of_304(known, header, self.rule(&known.path).lifetimes).is_ok()
     }
 
     /// Requests `range` of a version, by a `request` that is no viewer's. The caller notes how the body ends. The `avoided` origin is asked last.

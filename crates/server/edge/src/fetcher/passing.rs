@@ -8,11 +8,12 @@ use super::fetching::may_be_held;
 use super::leaving::{Viewer, unless_left};
 use super::receiving::{Incoming, Ready};
 use super::slots::{RequestPurpose, Slot};
+use super::viewers_range::range_of;
 use super::{Helper, origin_answer::FIELDS_BYTES_MAX, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
 use crate::http_cache::{
-    CacheStatus, Fields, Freshness, HELD_AFTER, NAME, Renewal, RequestDirectives, Tags, VIA,
-    is_blocking_reload, is_invalidating, lifetime, renewal, update, validators,
+    CacheStatus, Fields, Freshness, HELD_AFTER, LifetimeRule, NAME, Renewal, RequestDirectives,
+    Tags, VIA, is_blocking_reload, is_invalidating, lifetime, renewal, update, validators,
 };
 use crate::origin::{Refused, answered_by};
 use crate::policy::fields_of;
@@ -37,10 +38,6 @@ const LOST_MAX: u32 = 3;
 
 /// The most caches of this kind in a row; more are a loop (RFC 8586).
 const LOOP_MAX: usize = 8;
-
-/// The most bytes of a viewer's range without an end. A 206 may be shorter than what was asked for, and players go on where it ends (RFC 9110 section
-/// 15.3.7).
-const OPEN_RANGE_BYTES: u64 = 8 << 20;
 
 /// A request that may change something is sent within this time, or not at all: its viewer is still there then (the server waits for 90 seconds), and
 /// learns what came of it.
@@ -118,6 +115,9 @@ impl Helper {
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
             return self.send_on(path, request, viewer).await;
         }
+        if !self.origins.rule(path).is_kept {
+            return self.fetch_alone(path, request, viewer).await;
+        }
         let (mut waits, mut lost) = (0, 0);
         loop {
             if let Some(ready) = self.join_growing(path, request, since) {
@@ -145,10 +145,7 @@ impl Helper {
                 Lookup::Stale(stored) => Some(stored),
                 Lookup::Miss => None,
             };
-            if RequestDirectives::of(&request.fields).only_if_cached {
-                let said = format!("{path}: not in the cache, and the request says only-if-cached");
-                return Err((Trouble::TimedOut, said));
-            }
+            check_may_ask(path, request)?;
             // Those that come while another one fetches the same look again once its response is there, or cannot be shared.
             let fetch = match self.under_way.begin(path) {
                 Ok(fetch) => Some(fetch),
@@ -163,6 +160,17 @@ impl Helper {
             };
             return self.fetch_for(path, (request, Some(viewer)), known, fetch).await;
         }
+    }
+
+    /// The response for one viewer to a request for a path whose responses are not kept.
+    async fn fetch_alone(
+        self: &Arc<Self>,
+        path: &str,
+        request: &ForwardedRequest,
+        viewer: &Viewer,
+    ) -> Result<Ready, Refused> {
+        check_may_ask(path, request)?;
+        self.fetch_for(path, (request, Some(viewer)), None, None).await
     }
 
     /// Waits until another viewer's fetch of `path` is over, or others can know that they can't share its response.
@@ -287,7 +295,7 @@ impl Helper {
             let asked = self.responses().epoch(path);
             let conditions = match &known {
                 Some(known) => validators(&known.fields),
-                None => range_of(request),
+                None => range_of(request, self.origins.rule(path).is_kept),
             };
             let answered = self.ask_for(path, request, &conditions, &held);
             let (answer, slot) = match unless_left(viewer, fetch.as_ref(), answered).await {
@@ -399,7 +407,7 @@ impl Helper {
         update(&mut fields, &newer);
         // The viewer whose request it was gets all of the answer, as far as it fits into a message.
         let shown = match fields.bytes() <= FIELDS_BYTES_MAX {
-            true => confirmed(known, fields, &newer, Now::read()),
+            true => confirmed(known, fields, &newer, self.now_at(&known.path)),
             false => known.clone(),
         };
         let ready = self.answer_with(&shown, CacheStatus::CONFIRMED)?;
@@ -415,6 +423,11 @@ impl Helper {
         fields
     }
 
+    /// The time, and the lifetimes that the operator sets for `path`.
+    pub(super) fn now_at(&self, path: &str) -> (Now, LifetimeRule) {
+        (Now::read(), self.origins.rule(path).lifetimes)
+    }
+
     /// Stores what the origin's confirmation makes of a response, which its file has been seen for.
     fn renew(
         &self,
@@ -426,7 +439,7 @@ impl Helper {
         let stored = (&known.fields, &known.selecting);
         match renewal(&request.fields, known.status, stored, newer, FIELDS_BYTES_MAX) {
             Renewal::Renewed(fields) => {
-                let renewed = confirmed(known, fields, newer, Now::read());
+                let renewed = confirmed(known, fields, newer, self.now_at(&known.path));
                 let displaced = self.responses().renew(renewed, &request.fields, asked);
                 displaced.into_iter().for_each(|number| self.forget_response(number));
                 self.save_response(known.number);
@@ -479,7 +492,8 @@ impl Helper {
             let fields = fields_of(answer.headers());
             let named =
                 ["location", "content-location"].iter().filter_map(|name| fields.first(name));
-            let of_edge = |value: &str| self.origins.path_of(answered_by(&answer), path, value);
+            let origin = answered_by(&answer);
+            let of_edge = |value: &str| self.origins.stored_under(origin, path, value);
             let mut changed: BTreeSet<String> = named.filter_map(of_edge).collect();
             changed.insert(path.to_owned());
             changed.iter().for_each(|path| self.restore(path));
@@ -564,47 +578,28 @@ fn is_of_same_version(known: &StoredResponse, newer: &Fields) -> Option<bool> {
     (!agree.is_empty()).then_some(true)
 }
 
-/// A stored response that the answer `newer` has just confirmed, with these fields.
-fn confirmed(known: &StoredResponse, fields: Fields, newer: &Fields, now: Now) -> StoredResponse {
+/// A stored response that the answer `newer` has just confirmed, with these fields. It lasts by the operator's `rule`.
+fn confirmed(
+    known: &StoredResponse,
+    fields: Fields,
+    newer: &Fields,
+    (now, rule): (Now, LifetimeRule),
+) -> StoredResponse {
     let mut dated = fields.clone();
     if let Some(age) = newer.first("age") {
         dated.push("Age", age);
     }
-    let lifetime = lifetime(&known.path, known.status, &dated, now.unix_seconds);
+    let lifetime = lifetime(&known.path, known.status, &dated, now.unix_seconds, rule);
     StoredResponse { fields, lifetime, at: now.at, is_invalid: false, ..known.clone() }
 }
 
-/// The range that a viewer's request asks the origin for. Other responses are fetched whole, and ranges are taken from them. One to a viewer whom the
-/// origin knows is for that viewer alone, and may be a film, of which it wants a little. Conditions are about all of it, and are evaluated here.
-///
-/// A range without an end is cut to [`OPEN_RANGE_BYTES`]: players ask for the rest of a film at each seek, and read little of it.
-fn range_of(request: &ForwardedRequest) -> Fields {
-    let viewers = &request.fields;
-    let is_personal = viewers.has_credentials() || viewers.has("cookie");
-    let conditions = ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
-    let has_conditions = conditions.iter().any(|name| viewers.has(name));
-    let mut range = Fields::default();
-    if request.method != "GET" || !is_personal || has_conditions || !viewers.has("range") {
-        return range;
+/// Refuses a request that only the cache may answer (RFC 9111 section 5.2.1.7).
+fn check_may_ask(path: &str, request: &ForwardedRequest) -> Result<(), Refused> {
+    if !RequestDirectives::of(&request.fields).only_if_cached {
+        return Ok(());
     }
-    for name in ["Range", "If-Range"] {
-        if let Some(value) = viewers.first(name) {
-            // Browsers request the rest when they need it. Other clients take a part for all of it.
-            let is_element =
-                ["video", "audio"].map(Some).contains(&viewers.first("sec-fetch-dest"));
-            let closed = if name == "Range" && is_element { closed_range(value) } else { None };
-            range.push(name, closed.unwrap_or_else(|| value.to_owned()));
-        }
-    }
-    range
-}
-
-/// The first bytes of a range without an end, such as `bytes=100-`. Any other range stays as it is.
-fn closed_range(range: &str) -> Option<String> {
-    let first = range.strip_prefix("bytes=")?.strip_suffix('-')?.trim_ascii();
-    let is_number = !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit());
-    let first: u64 = first.parse().ok().filter(|_| is_number)?;
-    Some(format!("bytes={first}-{}", first.checked_add(OPEN_RANGE_BYTES - 1)?))
+    let said = format!("{path}: not in the cache, and the request says only-if-cached");
+    Err((Trouble::TimedOut, said))
 }
 
 /// Whether a request has passed through [`LOOP_MAX`] caches of this kind: then it is in a loop.

@@ -7,7 +7,8 @@ use super::*;
 use crate::fetcher::HelperOptions;
 use crate::fetcher::origin_answer::stored;
 use crate::fetcher::slots::REQUESTS_MAX;
-use crate::http_cache::may_store;
+use crate::http_cache::{is_credential, may_store};
+use crate::rules::PathRules;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -50,11 +51,21 @@ const VARIES: [Option<&str>; 8] = [
     Some("*"),
 ];
 
+/// Rules for some of the paths. The judge has its own words for the first one ([`Record::varies`]); by the others, a request lacks what its answer
+/// must not depend on.
+const RULES: &str = r#"[
+    { "path": "/film0", "headers_vary": ["X-Who"], "fresh_seconds": 60 },
+    { "path": "/film1", "headers_drop": ["X_Who"], "fresh_default_seconds": 60 },
+    { "path": "/film2", "authorization": "drop", "fresh_seconds": 1, "stale_seconds": 60 }
+]"#;
+
 /// One request, and what the origin answered to it.
 #[derive(Clone)]
 struct Record {
     path: String,
+    /// As it travels.
     request: Fields,
+    rule: LifetimeRule,
     /// When the origin got it: the number of requests before it.
     asked: usize,
     cache_control: &'static str,
@@ -67,13 +78,18 @@ impl Record {
         names.into_iter().any(|one| one == wanted || one.starts_with(&format!("{wanted}=")))
     }
 
+    /// The header fields on which the answer depends.
+    fn varies(&self) -> impl Iterator<Item = &str> {
+        let ruled = self.path.starts_with("/film0?").then_some("X-Who");
+        self.vary.into_iter().flat_map(|vary| vary.split(", ")).chain(ruled)
+    }
+
     /// Whether the answer to this request may reach the viewer of `other`.
     fn is_for(&self, other: &Self) -> Result<(), &'static str> {
         let is_private = self.cache_control.split([',', ';']).any(|one| one.trim() == "private");
         let for_all = self.says("public") || self.says("s-maxage");
         let is_known = ["authorization", "x-plex-token"].iter().any(|name| self.request.has(name));
         let differs = |name: &str| self.request.first(name) != other.request.first(name);
-        let mut varies = self.vary.into_iter().flat_map(|vary| vary.split(", "));
         if self.path != other.path {
             Err("another URL")
         } else if is_private || self.says("no-store") || says_no_store(&self.request) {
@@ -82,7 +98,10 @@ impl Record {
             Err("its request had a password")
         } else if self.request.has("cookie") && !for_all {
             Err("its request had a cookie")
-        } else if varies.any(|name| name == "*" || name != "Accept-Encoding" && differs(name)) {
+        } else if self
+            .varies()
+            .any(|name| name == "*" || name != "Accept-Encoding" && differs(name))
+        {
             Err("it is another variant")
         } else {
             Ok(())
@@ -104,6 +123,7 @@ struct Flight {
 
 struct Model {
     draws: fastrand::Rng,
+    rules: PathRules,
     responses: Responses,
     start: Now,
     passed: Duration,
@@ -126,6 +146,7 @@ impl Model {
     fn new(seed: u64) -> Self {
         Self {
             draws: fastrand::Rng::with_seed(seed),
+            rules: PathRules::new(&serde_json::from_str::<Vec<_>>(RULES).unwrap(), true),
             responses: Responses::default(),
             start: Now { at: std::time::Instant::now(), unix_seconds: 1_700_000_000 },
             passed: Duration::ZERO,
@@ -165,11 +186,17 @@ impl Model {
 
     /// A viewer's request: answered with what is stored, or sent to the origin.
     fn ask(&mut self, path: &str) {
-        let request = self.drawn_request();
+        let (mut request, settings) = (self.drawn_request(), self.rules.at_stored(path));
+        // As the server leaves them out.
+        request.remove(|name| {
+            let lower = name.to_ascii_lowercase();
+            settings.drops_header(&lower) || is_credential(&lower) && !settings.sends_passwords
+        });
+        let rule = settings.lifetimes;
         let vary = *self.draws.choice(&VARIES).unwrap();
         let cache_control = *self.draws.choice(&CACHE_CONTROLS).unwrap();
         let asked = self.records.len();
-        let record = Record { path: path.into(), request, asked, cache_control, vary };
+        let record = Record { path: path.into(), request, rule, asked, cache_control, vary };
         self.records.push(record.clone());
         let known = self.responses.find(path, &record.request);
         let said = RequestDirectives::of(&record.request);
@@ -194,6 +221,9 @@ impl Model {
         if let Some(vary) = record.vary {
             fields.push("Vary", vary);
         }
+        for name in self.rules.at_stored(&record.path).headers_vary() {
+            fields.push("Vary", name);
+        }
         let sets_cookie = self.draws.u8(..3) == 0;
         if sets_cookie {
             fields.push("Set-Cookie", format!("id-{number}"));
@@ -206,7 +236,12 @@ impl Model {
             if !is_head && may_store(&record.request, 200, &fields).is_ok() {
                 let new = 1 << 63 | number as u64;
                 let now = self.now();
-                let new = stored((&record.path, new), (200, &fields), &record.request, now);
+                let new = stored(
+                    (&record.path, new),
+                    (200, &fields),
+                    &record.request,
+                    (now, record.rule),
+                );
                 self.made.insert(new.number, number);
                 self.responses.put(new, &record.request, asked);
             }
@@ -218,7 +253,7 @@ impl Model {
         let was = (&known.fields, &known.selecting);
         match renewal(&record.request, known.status, was, &fields, FIELDS_BYTES_MAX) {
             Renewal::Renewed(kept) => {
-                let renewed = confirmed(&known, kept, &fields, self.now());
+                let renewed = confirmed(&known, kept, &fields, (self.now(), record.rule));
                 self.responses.renew(renewed, &record.request, asked);
             }
             Renewal::Unchanged => {}
@@ -297,7 +332,12 @@ fn of_drawn_pairs_of_requests_none_gets_what_was_made_for_the_other() {
 fn a_response_to_head_confirms_only_a_version_that_it_names() {
     let known = |fields: &[(&str, &str)]| {
         let fields = Fields::of(fields);
-        let new = stored(("/a", 1), (200, &fields), &Fields::default(), Now::read());
+        let new = stored(
+            ("/a", 1),
+            (200, &fields),
+            &Fields::default(),
+            (Now::read(), LifetimeRule::default()),
+        );
         StoredResponse { size: 10, ..new }
     };
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -351,7 +391,7 @@ fn a_change_that_gets_no_turn_at_the_origin_is_not_sent() {
 fn a_range_without_an_end_is_asked_for_in_pieces() {
     let range = |fields: &[(&str, &str)]| {
         let request = ForwardedRequest { fields: Fields::of(fields), ..ForwardedRequest::get() };
-        range_of(&request).first("range").map(str::to_owned)
+        range_of(&request, true).first("range").map(str::to_owned)
     };
     let personal = |range_of_viewer| {
         range(&[("Authorization", "a"), ("Sec-Fetch-Dest", "video"), ("Range", range_of_viewer)])

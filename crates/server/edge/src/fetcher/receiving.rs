@@ -7,7 +7,6 @@ use super::origin_answer::{
     check_size, head_of, is_about_request, is_doubtful, is_object, length_of, replaces, stored,
 };
 use super::passed_space::Reservation;
-use super::passing::Now;
 use super::slots::Slot;
 use super::{Helper, OBJECT_BYTES, full_disk};
 use crate::contract::{
@@ -249,7 +248,7 @@ impl Helper {
         let bytes_max = (self.space().bytes_max() / 2).min(OBJECT_BYTES_MAX);
         let number = fastrand::u64(1 << 63..);
         // The next question about an object makes it one. Until then it is passed on, and what was stored in its place is over.
-        let is_object = is_object(request, &answer, length);
+        let is_object = self.origins.rule(path).is_kept && is_object(request, &answer, length);
         if is_object {
             self.forget_responses_at(path);
         }
@@ -266,7 +265,7 @@ impl Helper {
         }
         self.origins.localize(origin, path, &mut fields);
         let stored = arriving.map(|arriving| ToStore {
-            response: stored((path, number), (status, &fields), &request.fields, Now::read())
+            response: stored((path, number), (status, &fields), &request.fields, self.now_at(path))
                 .by(origin),
             request: request.fields.clone(),
             asked,
@@ -432,7 +431,7 @@ impl Helper {
     ) -> Result<(), &'static str> {
         let is_posted = || {
             let named = fields.first("content-location");
-            let is_own = named.and_then(|value| self.origins.path_of(origin, path, value));
+            let is_own = named.and_then(|value| self.origins.stored_under(origin, path, value));
             let said = crate::http_cache::Directives::for_cdn(fields);
             let is_explicit = said.has("max-age") || said.has("s-maxage") || fields.has("expires");
             // It may be coded as only this viewer accepts; those that read are asked for without coding.
@@ -442,6 +441,9 @@ impl Helper {
             is_result && is_plain && is_explicit && is_own.as_deref() == Some(path)
         };
         match request.method == "GET" || is_posted() {
+            _ if !self.origins.rule(path).is_kept => {
+                Err("a rule for this path (edge.rules) says cache = false")
+            }
             _ if is_doubtful(self.origins.rank(path, origin), status) => {
                 Err("the origin that refused it was asked only because one before it failed")
             }

@@ -2,7 +2,7 @@
 
 use super::directives::delta;
 use super::live::MEDIA_FRESH;
-use super::{ABSENT, Directives, Fields, INDEX_FRESH, ResponseKind};
+use super::{ABSENT, Directives, Fields, INDEX_FRESH, LifetimeRule, ResponseKind};
 use std::time::Duration;
 
 /// Older responses are revalidated, whatever the origin says.
@@ -35,18 +35,27 @@ pub struct Freshness {
     pub may_be_stale: bool,
 }
 
-/// The lifetime of the response at `path` that arrived at `now` (seconds since 1970).
-pub fn lifetime(path: &str, status: u16, response: &Fields, now: u64) -> Freshness {
+/// The lifetime of the response at `path` that arrived at `now` (seconds since 1970), by the operator's `rule` for that path.
+pub fn lifetime(
+    path: &str,
+    status: u16,
+    response: &Fields,
+    now: u64,
+    rule: LifetimeRule,
+) -> Freshness {
+    let rule = rule.for_status(status);
     let kind = ResponseKind::of(path, response.first("content-type"));
     let said = Directives::for_cdn(response);
     let age = age(response, now);
-    let fresh = match chosen(kind, status, response, &said) {
-        Some(chosen) => chosen.saturating_sub(said_age(response)),
-        None => total(status, response, &said, now).min(FRESH_MAX).saturating_sub(age),
+    let unsaid = rule.fresh_unsaid.filter(|_| !is_said(response, &said));
+    let fresh = match (rule.fresh.or(unsaid), chosen(kind, status, response, &said)) {
+        (Some(ruled), _) => ruled,
+        (None, Some(chosen)) => chosen.saturating_sub(said_age(response)),
+        (None, None) => total(status, response, &said, now).min(FRESH_MAX).saturating_sub(age),
     };
-    let may_be_stale = may_be_stale(&said);
-    let allowed = |name: &str, unsaid: Duration| match may_be_stale {
-        true => said.seconds(name).unwrap_or(unsaid),
+    let may_be_stale = may_be_stale(&said, rule);
+    let allowed = |name: &str, ruled: Option<Duration>, unsaid: Duration| match may_be_stale {
+        true => ruled.or_else(|| said.seconds(name)).unwrap_or(unsaid),
         false => Duration::ZERO,
     };
     let unsaid = match status {
@@ -56,25 +65,24 @@ pub fn lifetime(path: &str, status: u16, response: &Fields, now: u64) -> Freshne
     Freshness {
         age,
         fresh,
-        while_revalidating: allowed("stale-while-revalidate", Duration::ZERO),
-        if_unreachable: allowed("stale-if-error", unsaid),
-        if_error: allowed("stale-if-error", Duration::ZERO),
+        while_revalidating: allowed("stale-while-revalidate", None, Duration::ZERO),
+        if_unreachable: allowed("stale-if-error", rule.stale, unsaid),
+        if_error: allowed("stale-if-error", rule.stale, Duration::ZERO),
         may_be_stale,
     }
 }
 
 /// RFC 9111 sections 4.2.4 and 5.2.2: what forbids stale responses forbids those after an error, too.
-fn may_be_stale(said: &Directives) -> bool {
-    !["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage"]
-        .iter()
-        .any(|name| said.has(name))
+fn may_be_stale(said: &Directives, rule: LifetimeRule) -> bool {
+    !rule.forbid_stale().iter().any(|name| said.has(name))
 }
 
 /// For how long after its freshness a film with this `Cache-Control`, and of this age, may be served while it is being revalidated (RFC 5861
 /// section 3). What arrives stale from another cache has less of that time, or none.
 pub fn while_revalidating(cache_control: &str, age: Duration) -> Duration {
     let said = Directives::of(&Fields::of(&[("cache-control", cache_control)]), "cache-control");
-    let seconds = said.seconds("stale-while-revalidate").filter(|_| may_be_stale(&said));
+    let seconds = said.seconds("stale-while-revalidate");
+    let seconds = seconds.filter(|_| may_be_stale(&said, LifetimeRule::default()));
     let was_stale = age.saturating_sub(said.seconds("max-age").unwrap_or(age));
     seconds.unwrap_or_default().saturating_sub(was_stale)
 }
@@ -101,12 +109,9 @@ fn chosen(
     response: &Fields,
     said: &Directives,
 ) -> Option<Duration> {
-    let is_said = ["s-maxage", "max-age"].iter().any(|name| said.has(name))
-        || said.has_without_names("no-cache")
-        || response.has("expires");
     let unchanged = unchanged(response);
     match (status, kind) {
-        _ if is_said => None,
+        _ if is_said(response, said) => None,
         (404 | 410, _) if unchanged.is_none() => Some(ABSENT),
         // Also a playlist of yesterday: the next stream may begin under its name.
         (200, ResponseKind::Index) => Some(INDEX_FRESH),
@@ -115,6 +120,13 @@ fn chosen(
         }
         _ => None,
     }
+}
+
+/// Whether the origin says how long a response is fresh.
+fn is_said(response: &Fields, said: &Directives) -> bool {
+    ["s-maxage", "max-age"].iter().any(|name| said.has(name))
+        || said.has_without_names("no-cache")
+        || response.has("expires")
 }
 
 fn total(status: u16, response: &Fields, said: &Directives, now: u64) -> Duration {

@@ -55,7 +55,7 @@ fn how_long_a_response_is_fresh() {
         ),
     ];
     for (section, status, fields, fresh) in table {
-        let lasts = lifetime("/a", *status, &Fields::of(fields), NOW);
+        let lasts = lifetime("/a", *status, &Fields::of(fields), NOW, LifetimeRule::default());
         assert_eq!(lasts.fresh, seconds(*fresh), "section {section}: {status} {fields:?}");
     }
 }
@@ -97,11 +97,11 @@ fn how_long_what_a_live_stream_is_made_of_is_fresh() {
         ("/a", 200, &[("Content-Type", "application/dash+xml")], 1000),
     ];
     for (path, status, fields, fresh) in table {
-        let lasts = lifetime(path, *status, &Fields::of(fields), NOW);
+        let lasts = lifetime(path, *status, &Fields::of(fields), NOW, LifetimeRule::default());
         assert_eq!(lasts.fresh, Duration::from_millis(*fresh), "{path} {status} {fields:?}");
     }
     let stale = |path: &str, fields: &[(&str, &str)]| {
-        lifetime(path, 200, &Fields::of(fields), NOW).if_unreachable
+        lifetime(path, 200, &Fields::of(fields), NOW, LifetimeRule::default()).if_unreachable
     };
     assert_eq!(stale("/a.m3u8", &[changed, DATE]), seconds(10));
     assert_eq!(stale("/a.m3u8", &[]), seconds(10));
@@ -122,7 +122,13 @@ fn how_long_a_stale_response_is_used() {
         (200, "s-maxage=1, stale-while-revalidate=7", 0, 0, 0),
         (200, "proxy-revalidate", 0, 0, 0),
     ] {
-        let lasts = lifetime("/a", status, &Fields::of(&[("Cache-Control", said)]), NOW);
+        let lasts = lifetime(
+            "/a",
+            status,
+            &Fields::of(&[("Cache-Control", said)]),
+            NOW,
+            LifetimeRule::default(),
+        );
         let lasts = [lasts.while_revalidating, lasts.if_unreachable, lasts.if_error];
         assert_eq!(lasts, [revalidating, unreachable, error].map(seconds), "{status} {said}");
     }
@@ -332,4 +338,47 @@ fn what_a_client_asks_of_a_cache() {
     assert!(of(&[("Cache-Control", "only-if-cached, no-store")]).only_if_cached);
     assert!(is_invalidating("M-SEARCH", 200) && !is_invalidating("POST", 500));
     assert!(!is_invalidating("GET", 200));
+}
+
+#[test]
+fn an_operators_lifetime_takes_the_place_of_the_origins_or_of_none() {
+    let rule = |fresh: Option<u64>, unsaid: Option<u64>, stale: Option<u64>| LifetimeRule {
+        fresh: fresh.map(seconds),
+        fresh_unsaid: unsaid.map(seconds),
+        stale: stale.map(seconds),
+    };
+    let always = rule(Some(100), None, None);
+    let default = rule(None, Some(100), None);
+    let down = rule(None, None, Some(100));
+    let both = rule(Some(100), None, Some(100));
+    let day = 24 * 3600;
+    let table: &[(LifetimeRule, u16, Lines, [u64; 4])] = &[
+        (always, 200, &[("Cache-Control", "max-age=5"), ("Age", "50")], [100, 0, day, 0]),
+        (always, 200, &[("Cache-Control", "no-cache"), DATE], [100, 0, day, 0]),
+        (always, 200, &[("Expires", "0")], [100, 0, day, 0]),
+        (always, 200, &[("CDN-Cache-Control", "s-maxage=5")], [100, 0, day, 0]),
+        (always, 200, &[("Cache-Control", "max-age=5, must-revalidate")], [100, 0, 0, 0]),
+        (always, 200, &[("Cache-Control", "stale-while-revalidate=7")], [100, 7, day, 0]),
+        (always, 301, &[], [100, 0, day, 0]),
+        (always, 404, &[], [0, 0, 0, 0]),
+        (default, 200, &[("Last-Modified", DAY_BEFORE), DATE], [100, 0, day, 0]),
+        (default, 200, &[("Cache-Control", "max-age=5")], [5, 0, day, 0]),
+        (default, 200, &[("Cache-Control", "no-cache")], [0, 0, 0, 0]),
+        (default, 200, &[("Expires", LATER), DATE], [60, 0, day, 0]),
+        (default, 404, &[], [0, 0, 0, 0]),
+        (down, 200, &[("Cache-Control", "max-age=5, stale-if-error=7")], [5, 0, 100, 100]),
+        (down, 200, &[("Cache-Control", "no-cache")], [0, 0, 0, 0]),
+        (down, 200, &[("Cache-Control", "s-maxage=5")], [5, 0, 0, 0]),
+        (down, 404, &[("Cache-Control", "max-age=5")], [5, 0, 0, 0]),
+        (both, 200, &[("Cache-Control", "s-maxage=5")], [100, 0, 100, 100]),
+        (both, 200, &[("Cache-Control", "no-cache")], [100, 0, 100, 100]),
+        (both, 200, &[("Cache-Control", "proxy-revalidate")], [100, 0, 0, 0]),
+    ];
+    for (rule, status, fields, expected) in table {
+        let is = lifetime("/a", *status, &Fields::of(fields), 784_111_780, *rule);
+        let is = [is.fresh, is.while_revalidating, is.if_unreachable, is.if_error];
+        assert_eq!(is.map(|time| time.as_secs()), *expected, "{rule:?} {status} {fields:?}");
+    }
+    let live = lifetime("/a.m3u8", 200, &Fields::default(), NOW, default);
+    assert_eq!((live.fresh, live.if_unreachable), (seconds(100), seconds(10)));
 }

@@ -21,7 +21,7 @@ fn stored(body: &[u8]) -> (TempDir, Store, StoredResponse) {
         path: "/a?b".into(),
         origin: None,
         status: 203,
-        lifetime: crate::http_cache::lifetime("/a", 203, &fields, 0),
+        lifetime: crate::http_cache::lifetime("/a", 203, &fields, 0, Default::default()),
         at: now - Duration::from_secs(20),
         asked_at: now - Duration::from_secs(21),
         selecting: Selecting::of(&request, &fields),

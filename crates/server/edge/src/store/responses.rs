@@ -390,7 +390,7 @@ mod tests {
         let request = Fields::of(&[("Accept-Language", language)]);
         let fields = Fields::of(&[("Vary", "Accept-Language")]);
         let selecting = Selecting::of(&request, &fields);
-        let lifetime = crate::http_cache::lifetime("/a", 200, &fields, 0);
+        let lifetime = crate::http_cache::lifetime("/a", 200, &fields, 0, Default::default());
         let (path, at) = ("/a".to_owned(), Instant::now());
         let new = StoredResponse {
             number,

@@ -1,7 +1,7 @@
 //! Operators' questions about what is kept, which the helper answers.
 
 use super::EdgeLink;
-use super::key::{KeyRules, NO_URL, stored_beginning, stored_under};
+use super::key::{KeyRules, NO_URL, holding_rule, stored_beginning, stored_under};
 use edge::contract::EdgeAsk;
 use edge::inquiry::{Findings, Inquiry};
 use std::collections::BTreeMap;
@@ -92,13 +92,18 @@ impl EdgeLink {
     /// # Errors
     /// Why it is not.
     pub(crate) fn inquire(&self, asked: Inquiry, rules: &KeyRules) -> Result<Findings, String> {
+        let rule = match &asked {
+            Inquiry::Why { url } => holding_rule(url, rules),
+            Inquiry::List { .. } => None,
+        };
         let (ticket, ask) = self.inquiring.begin(inquiry_of(asked, rules)?);
         // After it is listed: so either this or the thread that records the helper's end sees the other.
         match self.trouble() {
             Some(why) => self.inquiring.fail(&why),
             None => self.ask(ask),
         }
-        self.inquiring.wait(ticket)
+        let findings = self.inquiring.wait(ticket)?;
+        Ok(Findings { rule, ..findings })
     }
 }
 

@@ -1,8 +1,11 @@
 //! Keys of stored responses: the path, and the query as far as it is the origin's.
 
-use super::path_rules::{PathRules, PathSettings, is_of_server};
+use crate::redact;
 use config::Config;
 use edge::escaped;
+use edge::inquiry::HoldingRule;
+use edge::rules::{PathRules, PathSettings, is_of_server};
+use std::borrow::Cow;
 use token::Token;
 
 /// Separates a decoded path, which never contains this byte, from a query.
@@ -37,7 +40,7 @@ impl KeyRules {
         Self {
             checks_tokens: !config.signing.keys.is_empty(),
             has_bucket: config.edge.has_bucket(),
-            by_path: PathRules::of(&config.edge),
+            by_path: PathRules::new(&config.edge.rules, config.edge.cookies),
         }
     }
 
@@ -56,12 +59,24 @@ pub(crate) fn key_of(
 ) -> Vec<u8> {
     let mut key = path.to_vec();
     let query = query.filter(|_| !rules.has_bucket).unwrap_or_default();
-    let kept = settings.query_sent_on(query, rules.checks_tokens);
+    let kept = query_sent_on(query, (rules, settings));
     if !kept.is_empty() {
         key.push(QUERY);
         key.extend_from_slice(&kept);
     }
     key
+}
+
+/// A query as the origin gets it. If this server checks tokens, they do not travel within other parameters either, such as the address of a playlist.
+fn query_sent_on(query: &[u8], (rules, settings): (&KeyRules, &PathSettings)) -> Vec<u8> {
+    let kept = settings.query_sent_on(query);
+    match rules.checks_tokens {
+        true => match redact::without_signatures(&kept) {
+            Cow::Owned(redacted) => redacted,
+            Cow::Borrowed(_) => kept,
+        },
+        false => kept,
+    }
 }
 
 /// The path of a request to the origin, with its query, which is not decoded.
@@ -91,6 +106,13 @@ pub(super) fn stored_under(url: &str, rules: &KeyRules) -> Option<String> {
 /// The decoded path of a URL, and the path and query under which the response to requests for it is stored.
 pub(crate) fn path_and_stored(url: &str, rules: &KeyRules) -> Option<(Vec<u8>, String)> {
     Some((requested(path_and_query(url).0, rules)?, stored_under(url, rules)?))
+}
+
+/// The rule that holds for the path of a URL.
+pub(super) fn holding_rule(url: &str, rules: &KeyRules) -> Option<HoldingRule> {
+    let path = requested(path_and_query(url).0, rules)?;
+    let (number, rule) = rules.at(&path).rule()?;
+    Some(HoldingRule::of(number, rule))
 }
 
 /// The decoded path of a URL, as requests' paths are read.
@@ -225,6 +247,20 @@ mod tests {
         }
         let asked = key(b"a b", Some(b"q=\"1\"&token=t"), &checking());
         assert_eq!(escaped_key(&asked), stored("/a%20b?q=\"1\""));
+    }
+
+    #[test]
+    fn a_query_is_sent_on_without_what_is_for_this_server() {
+        let token = |signature: &str| format!("1790000000.{signature}.k1.2");
+        let (whole, redacted) = (token(&"0a".repeat(32)), token("-"));
+        let query = format!("CMCD=br%3D1&a=1&token={whole}&page=/t/{whole}/films&&b");
+        let sent = |rules: &KeyRules| {
+            let sent = query_sent_on(query.as_bytes(), (rules, &PathSettings::default()));
+            String::from_utf8(sent).unwrap()
+        };
+        assert_eq!(sent(&checking()), format!("a=1&page=/t/{redacted}/films&b"));
+        let whole = format!("a=1&page=/t/{whole}/films&b");
+        assert_eq!(sent(&KeyRules::default()), whole, "the origin may check its own");
     }
 
     #[test]

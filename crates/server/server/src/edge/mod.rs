@@ -21,7 +21,6 @@ mod link;
 mod local;
 mod origin_health;
 mod passing;
-mod path_rules;
 mod purging;
 mod response_space;
 mod spellings;
@@ -36,7 +35,6 @@ pub(crate) use growing::GrowingBody;
 pub(crate) use key::{KeyRules, key_of, path_and_stored};
 pub(crate) use link::EdgeLink;
 pub(crate) use local::{Forwarded, LocalEdge, Lookup, Opened, PassedBody, Viewer};
-pub(crate) use path_rules::PathSettings;
 pub(crate) use purging::PurgeFailed;
 pub(crate) use start::Starting;
 

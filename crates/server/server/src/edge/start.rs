@@ -6,7 +6,7 @@ use config::Config;
 use edge::contract::passed_bytes_max;
 use edge::credentials::HandedOn;
 use edge::fetcher::OriginSpread;
-use edge::origin_files;
+use edge::{origin_files, rules};
 use helper_process::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use std::fs::{self, File, OpenOptions};
@@ -55,6 +55,7 @@ impl Starting {
         // The helper must be the same program as the server, even if another file has replaced it at its path.
         let mut keeper = Command::new("/proc/self/exe");
         origin_files::hand_on(&config.edge.origin, &mut keeper).map_err(helper)?;
+        rules::hand_on(&config.edge.rules, &mut keeper).map_err(helper)?;
         let mut keeper = keeper
             .args(["edge", "helper", "--bytes", &bytes_max.to_string()])
             .args(["--silent", &config.edge.silent_seconds.to_string(), "--keep"])

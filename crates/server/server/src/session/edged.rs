@@ -57,9 +57,11 @@ pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
     let forwarded = edge.forwarded(&to_forward);
     let mut tries = 1;
     let why = loop {
-        // A response to a viewer whom the origin knows may be that viewer's alone, and only the helper knows which it may share.
-        let is_for_all =
-            request.method.reads() && !forwarding::is_personal((worker, settings), request);
+        // A response to a viewer whom the origin knows may be that viewer's alone, and only the helper knows which it may share. So may one by a
+        // rule, and then no film is looked for that was stored before.
+        let is_for_all = request.method.reads()
+            && settings.may_be_for_all()
+            && !forwarding::is_personal((worker, settings), request);
         let found = match is_for_all {
             true => find(asked, &key, &forwarded).await,
             false => Err(Trouble::Uncacheable.into()),

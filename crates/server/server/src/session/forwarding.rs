@@ -1,10 +1,10 @@
 //! What of a viewer's request travels to the origin.
 
-use crate::edge::PathSettings;
 use crate::redact;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
-use edge::http_cache::{end_to_end, is_credential, latin1_of};
+use edge::http_cache::{end_to_end, is_credential, is_of_proxies, latin1_of};
+use edge::rules::{PathSettings, is_same_header};
 use fullbore_http::{Cors, Reject, Request};
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,74 +12,9 @@ use std::net::IpAddr;
 /// Fields of which the helper makes its own, or which are for this server. In lower case.
 const OWN: [&str; 5] = ["host", "content-length", "expect", "fullbore-copy", "accept-encoding"];
 
-/// Fields by which a proxy says who its client is or what that asked for, and those that replace a request's method or URL. An origin believes them
-/// from a proxy that it trusts, as it trusts this one, and no key has them: those of one viewer would decide about a response for all. In lower case.
-const OF_PROXIES: [&str; 29] = [
-    "cf-connecting-ip",
-    "cf-connecting-ipv6",
-    "cf-ipcountry",
-    "cf-visitor",
-    "client-ip",
-    "fastly-client-ip",
-    "fastly-ssl",
-    "forwarded",
-    "front-end-https",
-    // Programs behind CGI would take it for the address of their own proxy.
-    "proxy",
-    "remote-user",
-    "surrogate-capability",
-    "true-client-ip",
-    "x-accel-mapping",
-    "x-client-cert",
-    "x-client-ip",
-    "x-client-verify",
-    "x-cluster-client-ip",
-    "x-host",
-    "x-http-host-override",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-middleware-subrequest",
-    "x-proxyuser-ip",
-    "x-real-ip",
-    "x-scheme",
-    "x-sendfile-type",
-    "x-url-scheme",
-];
-
-/// How others of them begin: `X-Forwarded-Host`, `X-Original-URL`, `X-Rewrite-URL`, `X-SSL-Client-Cert`, and many more.
-const OF_PROXIES_BEGIN: [&str; 18] = [
-    "ssl-client-",
-    "x-amzn-oidc-",
-    "x-appengine-",
-    "x-arr-",
-    "x-auth-request-",
-    "x-azure-",
-    "x-envoy-",
-    "x-forwarded",
-    "x-goog-authenticated-",
-    "x-ms-client-principal",
-    "x-original-",
-    "x-originating-",
-    "x-override-",
-    "x-remote-",
-    "x-rewrite-",
-    "x-ssl-",
-    "x-waws-",
-    "x-webauth-",
-];
-
-/// Whether only a proxy may send the field of this name, which is in lower case. Programs behind CGI and WSGI take `_` for `-`.
-fn is_of_proxies(lower: &str) -> bool {
-    let name = lower.replace('_', "-");
-    OF_PROXIES.contains(&name.as_str())
-        || OF_PROXIES_BEGIN.iter().any(|begin| name.starts_with(begin))
-}
-
-/// Whether a field, whose name is in lower case, has one of these names. Programs behind CGI and WSGI take `_` for `-`.
-fn is_named(names: &[String], lower: &str) -> bool {
-    let read_as = |byte: u8| if byte == b'_' { b'-' } else { byte };
-    names.iter().any(|name| name.bytes().map(read_as).eq(lower.bytes().map(read_as)))
+/// Whether a field has one of these names.
+fn is_named(names: &[String], name: &str) -> bool {
+    names.iter().any(|one| is_same_header(one, name))
 }
 
 /// The fields that tell an origin who a viewer is, as far as they travel.
@@ -90,14 +25,16 @@ struct Identity {
 }
 
 impl Identity {
-    /// A bucket gets nothing of a viewer, and other origins get cookies only if the operator wants that.
-    fn that_travels(has_bucket: bool, sends_cookies: bool) -> Self {
-        Self { has_passwords: !has_bucket, has_cookies: !has_bucket && sends_cookies }
+    /// A bucket gets nothing of a viewer, and other origins get what the operator wants for this path.
+    fn that_travels(has_bucket: bool, settings: &PathSettings) -> Self {
+        Self {
+            has_passwords: !has_bucket && settings.sends_passwords,
+            has_cookies: !has_bucket && settings.sends_cookies,
+        }
     }
 
     fn of(worker: &Worker, settings: &PathSettings) -> Self {
-        let has_bucket = worker.libraries.key_rules.has_bucket;
-        Self::that_travels(has_bucket, settings.sends_cookies)
+        Self::that_travels(worker.libraries.key_rules.has_bucket, settings)
     }
 
     /// Whether a field is one of them.
@@ -115,11 +52,11 @@ pub(super) fn is_personal((worker, settings): (&Worker, &PathSettings), request:
     is_personal
 }
 
-/// Whether a request has a password, or a cookie that travels. What its viewer may have, others may not.
+/// Whether a request has a password or a cookie that travels, or would if the origin were no bucket. What its viewer may have, others may not.
 pub(super) fn has_credentials(settings: &PathSettings, request: &Request) -> bool {
     let mut has_some = false;
     request.each_line(|name, _| {
-        has_some |= is_credential(name);
+        has_some |= settings.sends_passwords && is_credential(name);
         has_some |= settings.sends_cookies && name.eq_ignore_ascii_case("cookie");
     });
     has_some
@@ -162,7 +99,8 @@ pub(super) fn forwarded_request(
         let lower = name.to_ascii_lowercase();
         let is_left_out = OWN.contains(&lower.as_str()) && (is_read || lower != "accept-encoding")
             || lower.starts_with("cmcd-")
-            || lower == "origin" && answers_pages
+            || lower == "origin" && answers_pages && !is_named(settings.headers_vary(), &lower)
+            || settings.drops_header(&lower)
             || is_of_proxies(&lower)
             || is_named(&worker.libraries.own_headers, &lower)
             || (is_credential(&lower) || lower == "cookie") && !identity.has(&lower);
@@ -196,33 +134,6 @@ mod tests {
     use helper_process::packets;
 
     #[test]
-    fn what_only_a_proxy_may_say_is_known_in_each_spelling() {
-        for name in [
-            "x-forwarded-host",
-            "x_forwarded_host",
-            "x-original-url",
-            "x-real-ip",
-            "proxy",
-            "x-originating-ip",
-            "x-remote-addr",
-            "x-remote-user",
-            "x_envoy_original_path",
-            "x-override-url",
-            "x-arr-ssl",
-            "x-azure-clientip",
-            "x-appengine-user-ip",
-            "x-waws-unencoded-url",
-            "x-client-cert",
-            "x-ms-client-principal",
-        ] {
-            assert!(is_of_proxies(name), "{name}");
-        }
-        for name in ["x-forward", "x-client-version", "proxies", "referer", "x-origin", "x-arrow"] {
-            assert!(!is_of_proxies(name), "{name}");
-        }
-    }
-
-    #[test]
     fn a_field_that_the_edge_adds_is_known_in_each_spelling() {
         let names = ["x-origin-secret".to_owned(), "x_tenant".to_owned()];
         for (name, is_it) in [
@@ -239,13 +150,17 @@ mod tests {
     #[test]
     fn a_viewer_is_known_by_what_travels_and_to_a_bucket_by_nothing() {
         let known_by = |has_bucket, sends_cookies| {
-            let identity = Identity::that_travels(has_bucket, sends_cookies);
+            let settings = PathSettings::without_rule(sends_cookies);
+            let identity = Identity::that_travels(has_bucket, &settings);
             ["Authorization", "X_Emby-Token", "cookie", "X-Cookie"].map(|name| identity.has(name))
         };
         assert_eq!(known_by(false, false), [true, true, false, false]);
         assert_eq!(known_by(false, true), [true, true, true, false]);
         assert_eq!(known_by(true, false), [false; 4]);
         assert_eq!(known_by(true, true), [false; 4]);
+        let mut settings = PathSettings::default();
+        settings.sends_passwords = false;
+        assert!(!Identity::that_travels(false, &settings).has("Authorization"));
     }
 
     #[test]

@@ -299,7 +299,10 @@ impl Helper {
     /// Whether some of it is neither kept nor on its way. The origin is not asked about stale objects: the next viewer does that.
     fn is_missing(&self, wanted: &WantedAhead) -> bool {
         let path = &wanted.path;
-        if is_blocking_reload(path) || ResponseKind::of(path, None) == ResponseKind::Index {
+        let is_index = ResponseKind::of(path, None) == ResponseKind::Index;
+        // By a rule, nothing is kept there, or nothing that is for every viewer.
+        let is_for_all = self.origins.rule(path).may_be_for_all();
+        if is_blocking_reload(path) || is_index || !is_for_all {
             return false;
         }
         self.restore(path);
@@ -420,7 +423,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let (helper, _) = Helper::new(HelperOptions::of_test(cache.path(), 1 << 30)).unwrap();
         let header = HeaderMap::from_iter([(ETAG, "\"v\"".parse().unwrap())]);
-        let terms = crate::policy::terms("/a", &header).unwrap();
+        let terms = crate::policy::terms("/a", &header, Default::default()).unwrap();
         let film = Arc::new(helper.store.create("/a", 4 * BLOCK_BYTES, terms).unwrap());
         helper.known().add(Arc::clone(&film));
         let ahead_for = (IpAddr::from([192, 0, 2, 1]), AheadSource::Cmcd);

@@ -1,0 +1,106 @@
+//! `edge.rules`: headers and passwords of viewers that don't travel, and headers on which responses depend, by path.
+
+use crate::origin::{Manner, Origin};
+use crate::purging::{purge, run_edge};
+use crate::rules::edge_with;
+use fullbore_tests::Plain;
+use tempfile::tempdir;
+
+const LASTING: &str = "Cache-Control: max-age=3600\r\n";
+
+#[test]
+fn headers_that_a_rule_drops_reach_no_origin_and_make_no_variants() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let rules = "[[edge.rules]]\npath = \"/films/*\"\nheaders_drop = [\"X-Device\", \"User-Agent\", \"Cache-Control\"]\n";
+    let server = edge_with(&origin, cache.path(), rules);
+    let mut viewer = Plain::connect(server.address);
+    let page = origin.put("/films/page", 1, 1000, &format!("{LASTING}Vary: X-Device\r\n"));
+    for lines in [
+        "X-Device: tv\r\nUser-Agent: tv-1\r\nX-Other: 1\r\n",
+        "x_device: phone\r\nCache-Control: no-cache\r\n",
+        "User-Agent: other\r\n",
+    ] {
+        assert!(viewer.fetch_with("/films/page", lines).body == *page, "{lines}");
+    }
+    let seen = origin.seen();
+    let head = seen[0].head.to_ascii_lowercase();
+    assert!(seen.len() == 1 && head.contains("x-other: 1"), "{seen:?}");
+    assert!(!head.contains("device") && !head.contains("tv-1"), "{head}");
+    // Elsewhere they travel.
+    origin.put("/page", 1, 1000, LASTING);
+    viewer.fetch_with("/page", "X-Device: tv\r\n");
+    assert!(origin.seen().last().unwrap().head.contains("x-device: tv"));
+}
+
+/// Each body is the number of the origin's request, so it shows which viewers share a response.
+#[test]
+fn responses_depend_on_the_headers_that_a_rule_names_as_if_the_origin_had_said_vary() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let rules = "[[edge.rules]]\npath = \"/pages/*\"\nheaders_vary = [\"X-Lang\", \"Origin\"]\n";
+    let server = edge_with(&origin, cache.path(), rules);
+    let mut viewer = Plain::connect(server.address);
+    origin.put("/pages/a", 1, 0, "Cache-Control: max-age=3600\r\nVary: X-Own\r\n");
+    origin.put("/pages/b", 1, 0, "Cache-Control: max-age=0\r\n");
+    origin.behave(Manner::Counted);
+    let mut body = |path: &str, lines: &str| {
+        let answer = viewer.fetch_with(path, lines);
+        assert!(
+            answer.head.contains("x-lang") && answer.head.contains("origin"),
+            "{}",
+            answer.head
+        );
+        String::from_utf8(answer.body).unwrap()
+    };
+    let mut page = |lines: &str| body("/pages/a", lines);
+    for (lines, expected) in [
+        ("X-Lang: de\r\n", "1"),
+        ("X-Lang: en\r\n", "2"),
+        ("X-Lang: de\r\nUser-Agent: other\r\n", "1"),
+        ("", "3"),
+        ("X-Lang: de\r\nOrigin: https://page.example\r\n", "4"),
+        ("X-Lang: de\r\nX-Own: 1\r\n", "5"),
+        ("X-Lang: en\r\n", "2"),
+    ] {
+        assert_eq!(page(lines), expected, "{lines}");
+    }
+    assert!(origin.seen()[3].head.contains("origin: https://page.example"));
+    // A confirmation doesn't repeat it, and the variants stay.
+    let mut confirmed = |lines: &str| body("/pages/b", lines);
+    let firsts = ["X-Lang: de\r\n", "X-Lang: en\r\n"].map(|lines| (lines, confirmed(lines)));
+    for (lines, first) in &firsts {
+        assert_eq!(confirmed(lines), *first, "{lines}");
+    }
+    let head = origin.seen().last().unwrap().head.clone();
+    assert!(head.contains("if-none-match") && head.contains("x-lang: en"), "{head}");
+    let why = String::from_utf8(run_edge(&server, "why /pages/b").stdout).unwrap();
+    assert!(why.contains("for requests with origin: (none), x-lang: de"), "{why}");
+    assert!(
+        why.contains("by rule 1 for \"/pages/*\": headers_vary = [\"X-Lang\",\"Origin\"]"),
+        "{why}"
+    );
+    assert_eq!(purge(&server, "/pages/a"), (0, 5), "all variants");
+}
+
+#[test]
+fn passwords_that_a_rule_drops_keep_no_film_from_being_shared() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let rules = "[[edge.rules]]\npath = \"/public/*\"\nauthorization = \"drop\"\n";
+    let server = edge_with(&origin, cache.path(), rules);
+    let film = origin.put("/public/a.mp4", 1, 1000, LASTING);
+    for line in ["Authorization: Basic YQ==\r\n", "X-Emby-Token: a\r\n", ""] {
+        let answer = Plain::connect(server.address).fetch_with("/public/a.mp4", line);
+        assert!(answer.body == *film, "{line}: {}", answer.head);
+    }
+    let seen = origin.seen();
+    let head = seen[0].head.to_ascii_lowercase();
+    assert!(
+        seen.len() == 1 && !head.contains("authorization") && !head.contains("emby"),
+        "{seen:?}"
+    );
+    // Elsewhere each viewer's goes to the origin, with its password.
+    origin.put("/a.mp4", 1, 1000, LASTING);
+    for line in ["Authorization: Basic YQ==\r\n", "Authorization: Basic Yg==\r\n"] {
+        assert_eq!(Plain::connect(server.address).fetch_with("/a.mp4", line).status, 200);
+    }
+    assert_eq!(origin.count("/a.mp4"), 2);
+}
