@@ -1,4 +1,5 @@
 //! Fetching ahead: what players announce (CMCD), and what follows in a playlist, is there when viewers request it. The players are curl.
+//! [`crate::ahead_numbered`] is about segments that follow by their numbers.
 
 use crate::origin::{Manner, Origin};
 use crate::purging::{purge, run_edge};
@@ -18,7 +19,7 @@ fn edge(origin: &Origin, cache: &Path) -> Server {
 }
 
 /// Bytes that were fetched ahead, used or wasted.
-fn ahead(server: &Server, result: &str) -> u64 {
+pub(crate) fn ahead(server: &Server, result: &str) -> u64 {
     server.counter(&format!("edge_ahead_bytes_total{{result=\"{result}\"}}"))
 }
 
@@ -28,12 +29,12 @@ fn fetch(server: &Server, path: &str, next: &str) -> Response {
     Plain::connect(server.address).fetch_with(path, &lines)
 }
 
-fn is_hit(answer: &Response) -> bool {
+pub(crate) fn is_hit(answer: &Response) -> bool {
     answer.head.contains("Cache-Status: fullbore; hit")
 }
 
 /// Puts an HLS playlist with these segments there.
-fn put_playlist(origin: &Origin, path: &str, names: &[&str]) {
+pub(crate) fn put_playlist(origin: &Origin, path: &str, names: &[&str]) {
     let segments: String = names.iter().map(|name| format!("#EXTINF:4,\n{name}\n")).collect();
     let text = format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n{segments}#EXT-X-ENDLIST\n");
     origin.put(path, 1, 0, LASTING);
@@ -41,7 +42,7 @@ fn put_playlist(origin: &Origin, path: &str, names: &[&str]) {
 }
 
 /// A player's request by curl: the header and the body of the answer.
-fn curl(folder: &Path, url: &str, words: &[&str]) -> (String, Vec<u8>) {
+pub(crate) fn curl(folder: &Path, url: &str, words: &[&str]) -> (String, Vec<u8>) {
     let body = folder.join("body");
     let mut command = tool::command("curl");
     command.args(["--silent", "--show-error", "--fail", "--dump-header", "-", "--output"]);

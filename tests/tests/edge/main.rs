@@ -4,6 +4,7 @@
 
 mod addresses;
 mod ahead;
+mod ahead_numbered;
 mod bucket;
 mod cache_status;
 mod changes;

@@ -60,6 +60,9 @@ pub struct EdgeConfig {
     /// How many segments after the requested one to fetch, by its HLS playlist. None by default: each viewer who stops or changes the quality wastes
     /// them, and only the operator knows what a request or a byte of the origin costs.
     pub ahead_segments: u8,
+    /// How many segments after the requested one to fetch, by the number in its name, where no playlist names it. None by default, for the same
+    /// reason.
+    pub ahead_numbered: u8,
     /// Nothing is fetched ahead while more than this share of its bytes, in percent, was wasted lately.
     pub ahead_waste_percent: u8,
     /// Settings for some paths. The first matching rule applies.
@@ -82,6 +85,7 @@ impl Default for EdgeConfig {
             public_url: None,
             ahead_cmcd: false,
             ahead_segments: 0,
+            ahead_numbered: 0,
             // Of five objects that are fetched ahead, four should be worth it.
             ahead_waste_percent: 20,
             rules: Vec::new(),
@@ -193,8 +197,12 @@ impl EdgeConfig {
             let allowed = "0 (what the disk has), or 0.016 to 1000000";
             super::within("edge.cache_gib", gib, GIB_MIN..=1e6, allowed)?;
         }
-        let segments = self.ahead_segments;
-        super::within("edge.ahead_segments", segments, 0..=AHEAD_SEGMENTS_MAX, "0 to 8")?;
+        for (setting, segments) in [
+            ("edge.ahead_segments", self.ahead_segments),
+            ("edge.ahead_numbered", self.ahead_numbered),
+        ] {
+            super::within(setting, segments, 0..=AHEAD_SEGMENTS_MAX, "0 to 8")?;
+        }
         super::within("edge.ahead_waste_percent", self.ahead_waste_percent, 0..=100, "0 to 100")?;
         check_prefixes("edge.purge_from", &self.purge_from)?;
         for method in &self.methods {
@@ -308,6 +316,7 @@ mod tests {
         }
         for (bad, said) in [
             ("ahead_segments = 9", "0 to 8"),
+            ("ahead_numbered = 9", "0 to 8"),
             ("ahead_waste_percent = 101", "0 to 100"),
             ("ahead_segments = -1", "ahead_segments"),
             ("ahead_cmcd = 1", "ahead_cmcd"),

@@ -19,6 +19,9 @@ pub struct AheadHint {
     pub announced: Vec<AnnouncedObject>,
     /// How many segments after that path, by a playlist that names it, are fetched.
     pub segments: u8,
+    /// How many segments after that path, by the number in its name, are fetched if no playlist names it.
+    #[serde(default)]
+    pub numbered: u8,
     /// The share of the bytes, in percent, that may be fetched for nothing.
     pub waste_percent_max: u8,
 }

@@ -193,7 +193,7 @@ impl Helper {
                 }
             }
             Err((why, _)) if is_over && !is_awaited => {
-                ahead_for.iter().for_each(|one| self.ahead.note_refused(*one, why));
+                ahead_for.iter().for_each(|one| self.ahead.note_refused(path, *one, why));
             }
             _ if !is_awaited => {}
             Ok(Looked::Other { lasts, shared }) => {
@@ -370,7 +370,7 @@ impl Helper {
     ) -> Result<Looked<Answer>, Refused> {
         let lasts = other_for(answer.status());
         if asker == NO_VIEWER && !ahead::is_short(&answer) {
-            self.lose_ahead(path);
+            self.lose_ahead(path, answer.status().as_u16());
             return Ok(Looked::other(lasts));
         }
         let request = &ForwardedRequest { method: "GET".into(), ..request.clone() };

@@ -16,7 +16,9 @@ pub(crate) struct AheadSettings {
     /// Whether what players announce is fetched.
     pub(crate) takes_announced: bool,
     /// How many segments after the requested one are fetched, by its playlist.
-    pub(crate) segments: u8,
+    segments: u8,
+    /// The same by the numbers in their names.
+    numbered: u8,
     waste_percent_max: u8,
 }
 
@@ -26,24 +28,33 @@ impl AheadSettings {
         Self {
             takes_announced: config.ahead_cmcd,
             segments: config.ahead_segments,
+            numbered: config.ahead_numbered,
             waste_percent_max: config.ahead_waste_percent,
         }
     }
 
-    /// Whether anything is fetched ahead.
-    pub(crate) fn is_on(&self) -> bool {
-        self.takes_announced || self.segments > 0
+    /// Whether segments after the requested one are fetched.
+    pub(crate) fn follows(&self) -> bool {
+        self.segments > 0 || self.numbered > 0
     }
 
-    /// The hint of a viewer who has requested `path`.
+    /// Whether anything is fetched ahead.
+    pub(crate) fn is_on(&self) -> bool {
+        self.takes_announced || self.follows()
+    }
+
+    /// The hint of a viewer who has requested `path`, after which segments are fetched if it `is_followed`.
     pub(super) fn hint(
         &self,
         client: IpAddr,
         path: String,
         announced: Vec<AnnouncedObject>,
-        segments: u8,
+        is_followed: bool,
     ) -> AheadHint {
-        AheadHint { client, path, announced, segments, waste_percent_max: self.waste_percent_max }
+        let (segments, numbered) =
+            if is_followed { (self.segments, self.numbered) } else { (0, 0) };
+        let waste_percent_max = self.waste_percent_max;
+        AheadHint { client, path, announced, segments, numbered, waste_percent_max }
     }
 }
 

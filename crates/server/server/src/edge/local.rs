@@ -321,12 +321,12 @@ impl LocalEdge {
         &self,
         (settings, viewer): (&AheadSettings, Viewer<'_>),
         key: &[u8],
-        (mut announced, segments): (Vec<AnnouncedObject>, u8),
+        (mut announced, is_followed): (Vec<AnnouncedObject>, bool),
     ) {
         announced.retain(|one| !self.link.has_announced(one));
-        if !announced.is_empty() || segments > 0 {
+        if !announced.is_empty() || is_followed {
             let path = escaped_key(key);
-            self.link.hint(settings.hint(viewer.client(), path, announced, segments));
+            self.link.hint(settings.hint(viewer.client(), path, announced, is_followed));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a viewer of an edge requests next: as its player announces (CMCD, CTA-5004), and as its playlist says.
+//! What a viewer of an edge requests next: as its player announces (CMCD, CTA-5004), and as its playlist or the numbers of segments say.
 //!
 //! A hint costs a request for a cached film nothing unless its player announces something that the server doesn't have. Announced objects are
 //! fetched as this viewer could request them without a password or a cookie: same server, same rules, and only with a token that covers them.
@@ -14,7 +14,7 @@ use qoe::{NextObject, next_objects};
 use telemetry::since_1970;
 
 /// Tells the edge what may follow the request for what has this key, which was answered with `status`. If it `is_hit`, the helper was not asked, and
-/// what follows in a playlist has been fetched for an earlier viewer.
+/// what follows has been fetched for an earlier viewer.
 pub(super) fn hint(asked: Asked<'_>, key: &[u8], status: u16, is_hit: bool) {
     let Asked { worker, edge, request, path, viewer, .. } = asked;
     let ahead = &worker.libraries.ahead;
@@ -23,16 +23,15 @@ pub(super) fn hint(asked: Asked<'_>, key: &[u8], status: u16, is_hit: bool) {
     }
     let has_text = request.field(Field::Cmcd).is_some() || request.query().is_some();
     let may_announce = ahead.takes_announced && has_text;
-    // A playlist may name what its viewer's token doesn't cover.
-    let is_followed = !is_hit && worker.libraries.gate.is_none();
-    let segments = if is_followed { ahead.segments } else { 0 };
+    // A playlist may name what its viewer's token doesn't cover, and so may a number.
+    let is_followed = !is_hit && ahead.follows() && worker.libraries.gate.is_none();
     let settings = worker.libraries.key_rules.at(path.as_bytes());
-    if !may_announce && segments == 0 || has_credentials(settings, request) {
+    if !may_announce && !is_followed || has_credentials(settings, request) {
         return;
     }
     let announced = if may_announce { announced(asked) } else { Vec::new() };
-    if !announced.is_empty() || segments > 0 {
-        edge.hint_ahead((ahead, viewer), key, (announced, segments));
+    if !announced.is_empty() || is_followed {
+        edge.hint_ahead((ahead, viewer), key, (announced, is_followed));
     }
 }
 

@@ -14,6 +14,7 @@
 //! Locks are taken in this order: responses, [`Outcomes`], known objects, and the blocks of an object. [`Outcomes`] is locked while blocks are marked
 //! as being fetched, so a viewer who finds them marked is known to wait for them.
 
+mod numbered;
 mod outcomes;
 mod playlists;
 mod queue;
@@ -28,6 +29,7 @@ use crate::contract::{
 use crate::http_cache::{ResponseKind, is_blocking_reload};
 use crate::inquiry::FetchedAhead;
 use crate::store::{Runs, Stored};
+use numbered::EndedSeries;
 use outcomes::{AheadCounts, Outcomes};
 use playlists::{PLAYLIST_BYTES_MAX, Playlists};
 use queue::{AheadQueue, AheadSource, WantedAhead};
@@ -69,6 +71,7 @@ pub(super) struct Ahead {
     followed: Mutex<VecDeque<Followed>>,
     has_followed: Notify,
     playlists: Mutex<Playlists>,
+    ended: Mutex<EndedSeries>,
     outcomes: Mutex<Outcomes>,
     at_once: Arc<Semaphore>,
 }
@@ -78,13 +81,15 @@ struct Followed {
     client: IpAddr,
     path: String,
     segments: u8,
+    numbered: u8,
 }
 
 impl Default for Ahead {
     fn default() -> Self {
-        let (queue, news, followed, has_followed, playlists, outcomes) = Default::default();
+        let (queue, news, followed, has_followed) = Default::default();
+        let (playlists, ended, outcomes) = Default::default();
         let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
-        Self { queue, news, followed, has_followed, playlists, outcomes, at_once }
+        Self { queue, news, followed, has_followed, playlists, ended, outcomes, at_once }
     }
 }
 
@@ -142,9 +147,13 @@ impl Ahead {
         self.outcomes().find(number, now)
     }
 
-    /// There was no answer to keep.
-    pub(super) fn note_refused(&self, (client, _): AheadFor, why: Trouble) {
-        let (now, mut outcomes) = (Instant::now(), self.outcomes());
+    /// There was no answer to keep about `path`.
+    pub(super) fn note_refused(&self, path: &str, (client, source): AheadFor, why: Trouble) {
+        let now = Instant::now();
+        if source == AheadSource::Number && why == Trouble::NotFound {
+            return self.ended().note(path, now);
+        }
+        let mut outcomes = self.outcomes();
         match why.is_failure() {
             true => outcomes.tallies.note_failed(client, now),
             false => outcomes.note_lost(client, 0, now),
@@ -177,6 +186,10 @@ impl Ahead {
         self.playlists.lock().expect("no holder of this lock can panic")
     }
 
+    fn ended(&self) -> MutexGuard<'_, EndedSeries> {
+        self.ended.lock().expect("no holder of this lock can panic")
+    }
+
     fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
         self.outcomes.lock().expect("no holder of this lock can panic")
     }
@@ -192,38 +205,57 @@ pub(super) fn is_short(answer: &Response) -> bool {
 impl Helper {
     /// A viewer has requested something, and may request other things next.
     pub(super) fn note_hint(&self, hint: AheadHint) {
-        let AheadHint { client, path, announced, segments, waste_percent_max } = hint;
+        let AheadHint { client, path, announced, segments, numbered, waste_percent_max } = hint;
         self.ahead.outcomes().tallies.waste_percent_max = waste_percent_max;
         for one in announced {
             let Some(bytes) = one.bytes() else { continue };
             let source = AheadSource::Cmcd;
             self.ahead.add(client, WantedAhead { path: one.path, bytes, source });
         }
-        if segments > 0 {
-            self.ahead.follow(Followed { client, path, segments });
+        if segments > 0 || numbered > 0 {
+            self.ahead.follow(Followed { client, path, segments, numbered });
         }
     }
 
-    /// Finds what follows requests in playlists, and reads those.
+    /// Finds what follows requests, in playlists or by numbers, and reads playlists.
     pub(super) async fn follow_playlists(self: Arc<Self>) {
         loop {
             let next = self.ahead.followed().pop_front();
-            let Some(Followed { client, path, segments }) = next else {
+            let Some(next) = next else {
                 self.ahead.has_followed.notified().await;
                 continue;
             };
-            if ResponseKind::of(&path, None) == ResponseKind::Index {
+            if ResponseKind::of(&next.path, None) == ResponseKind::Index {
                 let helper = Arc::clone(&self);
                 // If it fails, that playlist has no segments.
-                let _ = spawn_blocking(move || helper.read_playlist(&path)).await;
+                let _ = spawn_blocking(move || helper.read_playlist(&next.path)).await;
                 continue;
             }
-            let following = self.ahead.playlists().after(&path, segments.into());
+            let (following, source) = self.following(&next);
             for path in following {
-                let (bytes, source) = (0..AHEAD_BYTES_MAX, AheadSource::Playlist);
-                self.ahead.add(client, WantedAhead { path, bytes, source });
+                let bytes = 0..AHEAD_BYTES_MAX;
+                self.ahead.add(next.client, WantedAhead { path, bytes, source });
             }
         }
+    }
+
+    /// The segments that follow a request: by its playlist if there is one that names it, else by its number.
+    fn following(&self, after: &Followed) -> (Vec<String>, AheadSource) {
+        let Followed { path, segments, numbered, .. } = after;
+        let playlists = self.ahead.playlists();
+        if *segments > 0 && playlists.names(path) {
+            return (playlists.after(path, (*segments).into()), AheadSource::Playlist);
+        }
+        drop(playlists);
+        let film = self.known().by_path.get(path).cloned();
+        // Films may be numbered, too, and the next one is no segment of this one.
+        let is_segment = film.is_none_or(|film| film.size <= AHEAD_BYTES_MAX);
+        let is_over = || self.ahead.ended().has(path, Instant::now());
+        let following = match *numbered > 0 && is_segment && !is_over() {
+            true => numbered::after(path, (*numbered).into()),
+            false => Vec::new(),
+        };
+        (following, AheadSource::Number)
     }
 
     /// Reads a playlist that is kept, unless that has been done.
@@ -272,7 +304,12 @@ impl Helper {
             }
             let now = Instant::now();
             let Some((client, wanted)) = self.ahead.queue().next(now) else { continue };
-            if self.is_missing(&wanted) && self.ahead.outcomes().tallies.may_go_on(client, now) {
+            let is_over =
+                wanted.source == AheadSource::Number && self.ahead.ended().has(&wanted.path, now);
+            if !is_over
+                && self.is_missing(&wanted)
+                && self.ahead.outcomes().tallies.may_go_on(client, now)
+            {
                 tokio::spawn(Arc::clone(&self).fetch_ahead(client, wanted, place));
             }
         }
@@ -397,10 +434,15 @@ impl Helper {
         }
     }
 
-    /// What the origin gives at `path` is nothing to fetch ahead.
-    pub(super) fn lose_ahead(&self, path: &str) {
-        if let Some((client, _)) = self.ahead_for(path) {
-            self.ahead.outcomes().note_lost(client, 0, Instant::now());
+    /// What the origin gives at `path`, with this status, is nothing to fetch ahead.
+    pub(super) fn lose_ahead(&self, path: &str, status: u16) {
+        let (now, Some((client, source))) = (Instant::now(), self.ahead_for(path)) else { return };
+        // A number may be that of a segment that isn't there yet, or is still being made. Only the latter has cost more than a small answer.
+        if source == AheadSource::Number {
+            self.ahead.ended().note(path, now);
+        }
+        if source != AheadSource::Number || !matches!(status, 404 | 410) {
+            self.ahead.outcomes().note_lost(client, 0, now);
         }
     }
 

@@ -19,7 +19,8 @@ const PLAYLIST_PATHS_BYTES_MAX: usize = BYTES_MAX / 2;
 /// The latest playlists.
 #[derive(Default)]
 pub(super) struct Playlists {
-    next: HashMap<Arc<str>, Arc<str>>,
+    /// The segment after each one; none after the last of a playlist.
+    next: HashMap<Arc<str>, Option<Arc<str>>>,
     /// The oldest first.
     kept: VecDeque<Kept>,
     bytes: usize,
@@ -45,8 +46,11 @@ impl Playlists {
                 self.forget(&former);
             }
         }
+        if let Some(last) = segments.last() {
+            self.next.entry(Arc::clone(last)).or_default();
+        }
         for pair in segments.windows(2) {
-            self.next.insert(Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+            self.next.insert(Arc::clone(&pair[0]), Some(Arc::clone(&pair[1])));
         }
         self.bytes += bytes_of(&segments);
         self.kept.push_back(Kept { path: path.to_owned(), file, segments });
@@ -56,9 +60,15 @@ impl Playlists {
         }
     }
 
+    /// Whether a playlist has a segment at `path`.
+    pub(super) fn names(&self, path: &str) -> bool {
+        self.next.contains_key(path)
+    }
+
     /// The segments after the one at `path`, at most `count`.
     pub(super) fn after(&self, path: &str, count: u64) -> Vec<String> {
-        let following = std::iter::successors(self.next.get(path), |one| self.next.get(*one));
+        let next = |path: &str| self.next.get(path).and_then(Option::as_ref);
+        let following = std::iter::successors(next(path), |one| next(one));
         following.take(count as usize).map(|one| one.to_string()).collect()
     }
 
@@ -66,9 +76,14 @@ impl Playlists {
         self.bytes -= bytes_of(&kept.segments);
         for pair in kept.segments.windows(2) {
             // Another playlist may have the same segment.
-            if self.next.get(&pair[0]).is_some_and(|next| Arc::ptr_eq(next, &pair[1])) {
+            let next = self.next.get(&pair[0]).and_then(Option::as_ref);
+            if next.is_some_and(|next| Arc::ptr_eq(next, &pair[1])) {
                 self.next.remove(&pair[0]);
             }
+        }
+        let last = kept.segments.last();
+        if let Some(last) = last.filter(|last| self.next.get(*last).is_some_and(Option::is_none)) {
+            self.next.remove(last);
         }
     }
 }
@@ -146,11 +161,16 @@ mod tests {
         read(&mut playlists, path, 7, &playlist(&uris));
         assert!(playlists.has(path, 7) && !playlists.has(path, 8) && !playlists.has("/", 7));
         assert_eq!(playlists.after("/live/hd/1.ts", 1), ["/live/hd/2.ts"]);
+        assert!(playlists.names("/live/hd/2.ts") && playlists.names("/live/4%2B.ts"));
+        assert!(!playlists.names("/live/hd/6.ts"));
         assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/sd/%C3%A9.ts", "/live/4%2B.ts"]);
         assert_eq!(playlists.after("/live/hd/none.ts", 9), [] as [String; 0]);
         read(&mut playlists, path, 8, &playlist(&["2.ts", "3.ts"]));
         assert_eq!(playlists.after("/live/hd/1.ts", 9), [] as [String; 0]);
         assert_eq!(playlists.after("/live/hd/2.ts", 9), ["/live/hd/3.ts"]);
+        assert!(!playlists.names("/live/4%2B.ts") && playlists.names("/live/hd/3.ts"));
+        read(&mut playlists, path, 9, &playlist(&[]));
+        assert!(playlists.next.is_empty());
     }
 
     #[test]
@@ -164,7 +184,8 @@ mod tests {
         );
         read(&mut playlists, "/b.m3u8", 2, "1.ts\n2.ts\n");
         read(&mut playlists, "/c.m3u8", 3, &playlist(&["film.mp4", "film.mp4"]));
-        assert!(playlists.next.is_empty());
+        assert_eq!(playlists.after("/film.mp4", 3), [] as [String; 0]);
+        assert!(playlists.names("/film.mp4") && playlists.next.len() == 1);
         read(&mut playlists, "/d.m3u8", 4, &playlist(&["1.ts", "2.ts", "1.ts", "2.ts"]));
         assert_eq!(playlists.after("/1.ts", 3), ["/2.ts", "/1.ts", "/2.ts"], "however it repeats");
     }

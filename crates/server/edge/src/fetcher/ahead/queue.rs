@@ -27,6 +27,8 @@ pub(in crate::fetcher) enum AheadSource {
     Cmcd,
     /// It follows in a playlist.
     Playlist,
+    /// It follows by the number in its name.
+    Number,
 }
 
 impl AheadSource {
@@ -35,6 +37,7 @@ impl AheadSource {
         match self {
             Self::Cmcd => "cmcd",
             Self::Playlist => "playlist",
+            Self::Number => "number",
         }
     }
 }
