@@ -57,7 +57,12 @@ fn prometheus_takes(metrics: &Path) {
 /// The number of `series` for which the alert fires this many minutes after the series began.
 fn firing(alert: &str, minutes: u32, count: u32, series: &[(&str, &str)]) -> String {
     let inputs = series.iter().map(|(name, values)| {
-        format!("      - series: '{name}{{instance=\"a\"}}'\n        values: '{values}'\n")
+        // Further labels are a part of the name.
+        let name = match name.strip_suffix('}') {
+            Some(begun) => format!("{begun},instance=\"a\"}}"),
+            None => format!("{name}{{instance=\"a\"}}"),
+        };
+        format!("      - series: '{name}'\n        values: '{values}'\n")
     });
     let samples = match count {
         0 => "[]".to_owned(),
@@ -99,18 +104,45 @@ fn alerts_about_certificates_fire_when_they_should() {
         firing("FullboreReloadFails", 14, 0, &failing),
         firing("FullboreReloadFails", 17, 1, &failing),
     ];
+    assert_fires(&cases.concat(), true);
+    // And a wrong case is found.
+    assert_fires(&firing("FullboreReloadFails", 17, 0, &failing), false);
+}
+
+/// Whether the rules for servers do what `cases` say.
+#[track_caller]
+fn assert_fires(cases: &str, is_right: bool) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tests.yml");
     let rules = fs::canonicalize(packaged("fullbore-alerts.yml")).unwrap();
-    let text = format!("rule_files: [{rules:?}]\ntests:\n{}", cases.concat());
+    let text = format!("rule_files: [{rules:?}]\ntests:\n{cases}");
     fs::write(&file, &text).unwrap();
     let ran = tool::run(tool::command("promtool").args(["test", "rules"]).arg(&file));
-    assert!(ran.success, "{}{}\n{text}", ran.text(), ran.stderr);
-    // And a wrong case is found.
-    let wrong = firing("FullboreReloadFails", 17, 0, &failing);
-    fs::write(&file, format!("rule_files: [{rules:?}]\ntests:\n{wrong}")).unwrap();
-    let ran = tool::run(tool::command("promtool").args(["test", "rules"]).arg(&file));
-    assert!(!ran.success, "{}{}", ran.text(), ran.stderr);
+    assert_eq!(ran.success, is_right, "{}{}\n{text}", ran.text(), ran.stderr);
+}
+
+#[test]
+fn alerts_about_a_caching_edge_fire_when_they_should() {
+    if !tool::are_here(&[("promtool", "prometheus")]) {
+        return;
+    }
+    let passed = |values| [("fullbore_edge_origins_passed_over", values)];
+    let paused = |values| [("fullbore_edge_ahead_paused", values)];
+    let held = |values| [("fullbore_requests_refused_total{reason=\"edge_held_full\"}", values)];
+    let queue = [("fullbore_requests_refused_total{reason=\"edge_address_queue_full\"}", "0+5x40")];
+    let cases = [
+        firing("FullboreOriginPassedOver", 9, 0, &passed("1x30")),
+        firing("FullboreOriginPassedOver", 11, 1, &passed("1x30")),
+        // It fails now and then.
+        firing("FullboreOriginPassedOver", 30, 0, &passed("1x4 0x4 1x4 0x4 1x4 0x20")),
+        firing("FullboreEdgeAheadWastes", 55, 0, &paused("1x90")),
+        firing("FullboreEdgeAheadWastes", 65, 1, &paused("1x90")),
+        firing("FullboreEdgeHeldFull", 5, 0, &held("0+2x40")),
+        firing("FullboreEdgeHeldFull", 20, 1, &held("0+2x40")),
+        firing("FullboreEdgeHeldFull", 40, 0, &held("7x60")),
+        firing("FullboreEdgeQueueFull", 20, 1, &queue),
+    ];
+    assert_fires(&cases.concat(), true);
 }
 
 #[test]
