@@ -88,7 +88,8 @@ impl Helper {
     fn keep(&self) -> std::io::Result<()> {
         let mut helper = self.helper();
         credentials::take(&mut helper)?;
-        origin_files::keep_current(origin_files::handed_on()?, &mut helper)?;
+        let server = std::io::stdout().as_fd().try_clone_to_owned()?;
+        origin_files::keep_current(origin_files::handed_on()?, &mut helper, server)?;
         keeper::keep("the edge's", helper, PAUSE_MAX)
     }
 

@@ -145,7 +145,7 @@ fn an_origin_that_demands_a_client_certificate_gets_the_one_in_the_settings_also
     // A key of another certificate is noticed, and the pair that works stays.
     replace(&key, &authority.issue("other").1);
     let line = server.stderr.wait_for("is not that of the certificate");
-    assert!(line.contains("stays in use") && line.contains(key.to_str().unwrap()), "{line}");
+    assert!(line.contains("stay in use") && line.contains(key.to_str().unwrap()), "{line}");
     assert_eq!(client(&page(&server)), Some("edge-2"));
     renew("edge-3");
     until("the next certificate to be shown", || client(&page(&server)) == Some("edge-3"));

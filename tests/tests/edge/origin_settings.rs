@@ -5,7 +5,7 @@ use crate::origin::{Manner, Origin, Seen};
 use crate::purging::run_edge;
 use crate::serving::{children, helper};
 use crate::{MIB, PATIENT};
-use fullbore_tests::{Launch, Plain, Server, eventually, until};
+use fullbore_tests::{Launch, Plain, Server, Signal, eventually, until};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -115,6 +115,38 @@ fn is_nowhere(server: &Server, cache: &Path, log: &Path) {
 }
 
 #[test]
+fn a_reload_on_request_reads_the_files_of_origins_and_a_bad_one_shows_in_the_metrics() {
+    let (origin, cache, folder) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
+    let secret = folder.path().join("secret");
+    write_secret(&secret, "first");
+    let edge = format!(
+        "origin = {{ url = \"{}\", headers = {{ X-Origin-Secret = {{ file = {secret:?} }} }} }}",
+        origin.url()
+    );
+    let server = launch(cache.path(), &edge).start();
+    origin.put("/page", 1, 1000, BRIEF);
+    let failing = || server.counter("reload_failing{kind=\"origin_files\"}");
+    assert_eq!(failing(), 0);
+    for (number, text) in ["second", "swordfish\nswordfish", "third"].into_iter().enumerate() {
+        let is_good = !text.contains('\n');
+        replace(&secret, text);
+        server.signal(Signal::HUP);
+        let said = "the files for origins reloaded on request";
+        let good_ones = if number < 2 { 1 } else { 2 };
+        until("the reload", || server.said().matches(said).count() == good_ones);
+        until("the metric", || failing() == u64::from(!is_good));
+        let expected = if is_good { text } else { "second" };
+        until("the secret to be sent", || {
+            assert_eq!(get(&server, "/page", "").0, 200);
+            values(&origin.seen().last().unwrap().head, "x-origin-secret") == [expected]
+        });
+    }
+    let failed = server.counter("reloads_failed_total{kind=\"origin_files\"}");
+    assert!((1..=2).contains(&failed), "once for each look and request: {failed}");
+    assert!(!server.said().contains("swordfish"), "no secret is shown");
+}
+
+#[test]
 fn a_replaced_file_of_a_header_is_used_from_then_on_and_a_bad_one_is_reported() {
     let (origin, cache, folder) = (Origin::start(), tempdir().unwrap(), tempdir().unwrap());
     let secret = folder.path().join("secret");
@@ -135,7 +167,7 @@ fn a_replaced_file_of_a_header_is_used_from_then_on_and_a_bad_one_is_reported() 
     until("the new secret to be sent", || sent() == "second");
     server.stderr.wait_for("the files for origins reloaded");
     replace(&secret, "third\nthird\n");
-    let line = server.stderr.wait_for("loaded for this origin stays in use");
+    let line = server.stderr.wait_for("the files for this origin already loaded stay in use");
     assert!(line.contains("X-Origin-Secret") && line.contains(secret.to_str().unwrap()), "{line}");
     assert!(!line.contains("third"), "{line}");
     assert_eq!(sent(), "second");

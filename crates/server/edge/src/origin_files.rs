@@ -1,22 +1,24 @@
 //! The files that the settings of origins name: secrets that the helper needs and may not read, because its sandbox keeps it from every file of the
 //! operator's.
 //!
-//! The keeper reads them, and looks for changes ([`keep_current`]). It writes their text into a nameless file in memory, which each helper inherits
-//! under a descriptor ([`HandedFiles`]). A file that can't be used is reported once, and the helper goes on with the text that it has.
+//! The keeper reads them, looks for changes, and reads them again when the server asks for it ([`keep_current`]). It writes their text into a
+//! nameless file in memory, which each helper inherits under a descriptor ([`HandedFiles`]). The server learns what came of it
+//! ([`OriginFilesLink`]). If a file can't be used, the helper goes on with the text that it has.
 
 use crate::origin_access::check_text;
 use crate::origin_settings::OriginSettings;
 use files::FileStamp;
+use helper_process::packets;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread::sleep;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The settings of all origins, as JSON, in the environment of the keeper and of its helpers. Every user can read a command line, and only this one
@@ -31,6 +33,56 @@ const FILE_BYTES_MAX: u32 = 1 << 20;
 
 /// How often the keeper looks for changed files, as the server does for its own.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+
+/// What came of reading the files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesRead {
+    /// Why some can't be used, so that older texts are in use.
+    pub failed: Option<String>,
+}
+
+/// The server's end of the socket on which its keeper reports what came of reading the files, and is asked to read them again.
+#[derive(Debug)]
+pub struct OriginFilesLink(OwnedFd);
+
+impl OriginFilesLink {
+    /// A link for origins that name files, and the keeper's end, which is its standard output.
+    ///
+    /// # Errors
+    /// If no descriptor is left.
+    pub fn for_files_of(origins: &[OriginSettings]) -> io::Result<Option<(Self, OwnedFd)>> {
+        if !name_files(origins) {
+            return Ok(None);
+        }
+        let (ours, theirs) = packets::pair()?;
+        Ok(Some((Self(ours), theirs)))
+    }
+
+    /// Has the keeper read all files now, whether they have changed or not. It reports what came of it.
+    pub fn request(&self) {
+        // Without a keeper, there is no report.
+        let _ = packets::send(&self.0, &(), None);
+    }
+
+    /// The keeper's next report, if there is one within this time.
+    pub fn report(&self, within: Duration) -> Option<FilesRead> {
+        match is_readable(&self.0, within) {
+            true => packets::receive(&self.0, &mut Vec::new()).ok()?.map(|(read, _)| read),
+            false => None,
+        }
+    }
+}
+
+/// Whether there is a message, or the other end is gone, within this time.
+fn is_readable(socket: &OwnedFd, within: Duration) -> bool {
+    let mut ends = [PollFd::new(socket, PollFlags::IN)];
+    // An interruption makes the wait shorter.
+    poll(&mut ends, Timespec::try_from(within).ok().as_ref()).is_ok_and(|ready| ready > 0)
+}
+
+fn name_files(origins: &[OriginSettings]) -> bool {
+    origins.iter().any(|origin| origin.files().next().is_some())
+}
 
 /// The texts of files, by their paths.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,12 +142,18 @@ pub fn handed_on() -> io::Result<Vec<OriginSettings>> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// In a keeper: reads the files, and has `helper` inherit their texts. A thread keeps these current from then on.
+/// In a keeper: reads the files, and has `helper` inherit their texts. A thread keeps these current from then on, and reports to the `server`.
 ///
 /// # Errors
 /// Which file can't be used.
-pub fn keep_current(origins: Vec<OriginSettings>, helper: &mut Command) -> io::Result<()> {
-    if origins.iter().all(|origin| origin.files().next().is_none()) {
+pub fn keep_current(
+    origins: Vec<OriginSettings>,
+    helper: &mut Command,
+    server: OwnedFd,
+) -> io::Result<()> {
+    // It is not the helper's.
+    helper.stdout(Stdio::null());
+    if !name_files(&origins) {
         return Ok(());
     }
     // Helpers inherit it.
@@ -105,32 +163,33 @@ pub fn keep_current(origins: Vec<OriginSettings>, helper: &mut Command) -> io::R
     write(&mut handed, &texts)?;
     helper.env(HANDED, handed.as_raw_fd().to_string());
     let keep = move || {
-        let mut complaint = String::new();
-        loop {
-            sleep(LOOKED_AT_EVERY);
-            if !watched.have_changed() {
+        while let Some(is_asked) = await_request(&server) {
+            if !is_asked && !watched.have_changed() {
                 continue;
             }
             let read = watched.read(&origins, &mut texts);
             let written =
                 write(&mut handed, &texts).map_err(|why| format!("cannot hand files on: {why}"));
-            match read.and(written) {
-                Ok(()) => {
-                    eprintln!(
-                        "fullbore: the files for origins reloaded because they changed on disk"
-                    );
-                    complaint.clear();
-                }
-                Err(why) if why != complaint => {
-                    eprintln!("fullbore: {why}; what was loaded for this origin stays in use");
-                    complaint = why;
-                }
-                Err(_) => {}
+            let failed = read.and(written).err();
+            if failed.is_none() {
+                let why = if is_asked { "on request" } else { "because they changed on disk" };
+                eprintln!("fullbore: the files for origins reloaded {why}");
             }
+            // The server says what is wrong, and counts it.
+            let _ = packets::send(&server, &FilesRead { failed }, None);
         }
     };
     std::thread::Builder::new().name("origin-files".into()).spawn(keep)?;
     Ok(())
+}
+
+/// Waits for a request of the server's, or for the time of the next look at the files. Returns whether there was a request, and nothing if the
+/// server is gone.
+fn await_request(server: &OwnedFd) -> Option<bool> {
+    if !is_readable(server, LOOKED_AT_EVERY) {
+        return Some(false);
+    }
+    packets::receive::<()>(server, &mut Vec::new()).ok()?.map(|_| true)
 }
 
 /// The state of files when they were last read.

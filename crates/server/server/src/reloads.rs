@@ -24,7 +24,7 @@ const FAILING: Metric = Metric::new(
 pub(crate) const METRICS: [Metric; 2] = [FAILED, FAILING];
 
 /// The number of kinds of files that are reloaded.
-const KINDS: usize = 4;
+const KINDS: usize = 5;
 
 /// A kind of files.
 #[derive(Clone, Copy, Debug)]
@@ -33,11 +33,17 @@ pub(crate) enum Reloaded {
     SigningKeys,
     CopyKeys,
     AddressLists,
+    OriginFiles,
 }
 
 impl Reloaded {
-    const ALL: [Self; KINDS] =
-        [Self::Certificates, Self::SigningKeys, Self::CopyKeys, Self::AddressLists];
+    const ALL: [Self; KINDS] = [
+        Self::Certificates,
+        Self::SigningKeys,
+        Self::CopyKeys,
+        Self::AddressLists,
+        Self::OriginFiles,
+    ];
 
     /// The label of its metrics.
     fn as_str(self) -> &'static str {
@@ -46,6 +52,7 @@ impl Reloaded {
             Self::SigningKeys => "signing_keys",
             Self::CopyKeys => "copy_keys",
             Self::AddressLists => "address_lists",
+            Self::OriginFiles => "origin_files",
         }
     }
 
@@ -55,6 +62,7 @@ impl Reloaded {
             Self::Certificates => "certificates",
             Self::SigningKeys | Self::CopyKeys => "keys",
             Self::AddressLists => "lists",
+            Self::OriginFiles => "files for this origin",
         }
     }
 }

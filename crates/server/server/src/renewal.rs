@@ -1,6 +1,6 @@
-//! Reloads files while the server runs: certificates, the keys of signed URLs and the address lists, on request (SIGHUP) and when their files
-//! change. On request it also reopens the access log. In the same rhythm it checks which files must not be served, and reports trouble with the
-//! library's folders to the operator.
+//! Reloads files while the server runs: certificates, the keys of signed URLs, the address lists and the files of an edge's origins, on request
+//! (SIGHUP) and when their files change. On request it also reopens the access log. In the same rhythm it checks which files must not be served, and
+//! reports trouble with the library's folders to the operator.
 //!
 //! This has a thread of its own, because reading waits for disks: a hanging network filesystem must not keep the main
 //! thread from noticing a signal to stop. An unusable file is reported once, and the previously loaded version stays in use.
@@ -13,6 +13,7 @@ use crate::open_privileged::load_keys;
 use crate::reloads::{ReloadComplaints, Reloaded};
 use config::Config;
 use config::own_files::OwnFiles;
+use edge::origin_files::{FilesRead, OriginFilesLink};
 use files::FileStamp;
 use std::io;
 use std::sync::Arc;
@@ -23,6 +24,12 @@ use token::{CopyRing, KeyRing};
 
 /// How often files are checked for changes.
 const LOOKED_AT_EVERY: Duration = Duration::from_secs(2);
+
+/// The most reports of the keeper at one look.
+const REPORTS_MAX: usize = 16;
+
+/// How long the keeper may take to read the files of origins. If it takes longer, what came of it is noted at the next look.
+const ORIGIN_FILES_WITHIN: Duration = Duration::from_secs(2);
 
 /// The thread's state.
 pub(crate) struct Renewal {
@@ -35,6 +42,8 @@ pub(crate) struct Renewal {
     pub(crate) copies: Option<Arc<CopyRing>>,
     /// The address lists in use.
     pub(crate) lists: Arc<AddressLists>,
+    /// The keeper that reads the files of an edge's origins, if they have any.
+    pub(crate) origin_files: Option<OriginFilesLink>,
     /// The access log, if it is a file.
     pub(crate) log: Option<LogReopener>,
     /// The files that must not be served.
@@ -67,6 +76,7 @@ impl Renewal {
             // First, so that a new key file is withheld before anything is signed with it.
             self.withhold_own_files();
             self.folders.tell();
+            self.note_origin_files();
             match request {
                 Ok(()) => {
                     self.complaints.forget();
@@ -75,6 +85,7 @@ impl Renewal {
                     self.renew_copies();
                     self.renew_lists("on request");
                     self.renew_certificates("on request");
+                    self.renew_origin_files();
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     if self.keys.as_ref().is_some_and(|keys| keys.changed_on_disk()) {
@@ -192,6 +203,30 @@ impl Renewal {
                 self.refused_lists = if error.is_of_text() { tried } else { Vec::new() };
                 self.complaints.tell(Reloaded::AddressLists, error.to_string());
             }
+        }
+    }
+
+    /// Has the files of an edge's origins read at once.
+    fn renew_origin_files(&mut self) {
+        let Some(link) = &self.origin_files else { return };
+        link.request();
+        if let Some(read) = link.report(ORIGIN_FILES_WITHIN) {
+            self.note_read(read);
+        }
+    }
+
+    /// Notes what came of reading the files of an edge's origins, which the keeper does when they change.
+    fn note_origin_files(&mut self) {
+        let reports = || self.origin_files.as_ref()?.report(Duration::ZERO);
+        // A keeper that reports more is not worth waiting for.
+        let latest = std::iter::from_fn(reports).take(REPORTS_MAX).last();
+        latest.into_iter().for_each(|read| self.note_read(read));
+    }
+
+    fn note_read(&mut self, read: FilesRead) {
+        match read.failed {
+            None => self.complaints.clear(Reloaded::OriginFiles),
+            Some(why) => self.complaints.tell(Reloaded::OriginFiles, why),
         }
     }
 

@@ -29,6 +29,7 @@ use catalog::Title;
 use config::{Config, Switch};
 use delivery::NicShares;
 use delivery::memory_budget::reserve_bytes;
+use edge::origin_files::OriginFilesLink;
 use live_figures::audience::Audience;
 use machine::{Headroom, MemoryLimit};
 use reactor::{RefusedNode, RingFeatures, take_refused_node};
@@ -91,6 +92,7 @@ struct Writers {
     /// The list of titles of each library, if there are pages.
     listings: Vec<Option<TitleListing>>,
     edge: Option<Arc<EdgeLink>>,
+    origin_files: Option<OriginFilesLink>,
     acme: Option<Arc<AcmeLink>>,
     nic_shares: Arc<NicShares>,
 }
@@ -100,10 +102,11 @@ impl Writers {
     fn start(
         opened: &Opened,
         log_out: Option<Box<dyn io::Write + Send>>,
-        edge: Option<Starting>,
+        mut edge: Option<Starting>,
         acme: Option<StartingAcme>,
     ) -> Result<Self, StartError> {
         let Opened { config, folders, .. } = opened;
+        let origin_files = edge.as_mut().and_then(Starting::take_origin_files);
         let start = move || {
             if config.sandbox {
                 sandbox::give_up_for_rings();
@@ -122,7 +125,7 @@ impl Writers {
             let acme = acme.map(StartingAcme::start).transpose().map_err(cannot("acme"))?;
             let nic_shares = nic_watch::start(opened.offload, offload::loss_limits(config));
             let nic_shares = nic_shares.map_err(cannot("cards"))?;
-            Ok(Self { access_log, access, listings, edge, acme, nic_shares })
+            Ok(Self { access_log, access, listings, edge, origin_files, acme, nic_shares })
         };
         std::thread::scope(|scope| scope.spawn(start).join())
             .unwrap_or(Err(StartError::ThreadPanicked))
@@ -173,13 +176,12 @@ impl Server {
         let socket = socket.map(|path| upgrade::open_socket(path, inherited_socket));
         // Before the threads, because Landlock covers the calling thread and those that it starts.
         let mut sandbox = opened.confine_files();
-        let Writers { access_log, access, listings, edge, acme, nic_shares } =
+        let Writers { access_log, access, listings, edge, origin_files, acme, nic_shares } =
             Writers::start(&opened, log_out, edge, acme)?;
         let lacks = access.lacks(&opened.config, opened.offload);
         let (memory, memory_bound) = (opened.memory_bytes(), tightest(&opened.headroom));
         let mut silos = opened.make_silos(memory_bound)?;
-        let epoch = Instant::now();
-        let pins = opened.start_pins(&silos)?;
+        let (epoch, pins) = (Instant::now(), opened.start_pins(&silos)?);
         let shared =
             opened.shared(keys.clone(), &own_files, listings, pins, epoch, memory_bound)?;
         let shared = Shared { edge: edge.clone(), lists: Arc::clone(&lists), nic_shares, ..shared };
@@ -202,6 +204,7 @@ impl Server {
             keys: keys.signed,
             copies: keys.copies,
             lists,
+            origin_files,
             log,
             own_files,
             folders: Arc::clone(&opened.folders),
@@ -400,7 +403,8 @@ impl Server {
     }
 
     /// Serves until a signal stops it, or another server has taken over. SIGTERM or SIGINT drains, a second one ends the server at
-    /// once, and SIGHUP reloads the certificates, the keys of signed URLs and the address lists, and reopens the access log.
+    /// once, and SIGHUP reloads the certificates, the keys of signed URLs, the address lists and the files of an edge's origins, and reopens the
+    /// access log.
     ///
     /// # Errors
     /// If a worker failed, or viewers had to be disconnected.

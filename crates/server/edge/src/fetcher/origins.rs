@@ -34,6 +34,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::time::{interval, timeout};
 
+/// How often to look whether the keeper has read other files: after a reload on request, requests have the new ones at once. It costs a system call.
+const FILES_LOOKED_AT_EVERY: Duration = Duration::from_millis(100);
+
 /// The most characters of an address that are shown.
 const NAME_CHARACTERS_MAX: usize = 200;
 
@@ -77,10 +80,9 @@ impl Origins {
         Ok(Self { all, circuits, preference, rules, files, told, silent_max, confined })
     }
 
-    /// Has requests made with the texts of the files that settings name, as they are from now on. Looks once a second whether the keeper, which
-    /// looks less often, has read others.
+    /// Has requests made with the texts of the files that settings name, as they are from now on. Looks whether the keeper has read others.
     pub(super) async fn keep_files_current(self: Arc<Self>) {
-        let mut looks = interval(Duration::from_secs(1));
+        let mut looks = interval(FILES_LOOKED_AT_EVERY);
         loop {
             looks.tick().await;
             let changed = self.files.lock().expect("no holder of this lock can panic").changed();

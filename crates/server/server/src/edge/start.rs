@@ -6,6 +6,7 @@ use config::Config;
 use edge::contract::passed_bytes_max;
 use edge::credentials::HandedOn;
 use edge::fetcher::OriginSpread;
+use edge::origin_files::OriginFilesLink;
 use edge::{origin_files, rules};
 use helper_process::packets;
 use rustix::fs::{FlockOperation, flock, statvfs};
@@ -26,6 +27,7 @@ pub(crate) struct Starting {
     bytes_max: u64,
     /// The origins, as the operator knows them.
     origins: Vec<String>,
+    origin_files: Option<OriginFilesLink>,
 }
 
 impl Starting {
@@ -51,6 +53,8 @@ impl Starting {
             gib => (gib * f64::from(1 << 30)) as u64,
         };
         let (ours, theirs) = packets::pair().map_err(StartError::NoDescriptors)?;
+        let files = OriginFilesLink::for_files_of(&config.edge.origin);
+        let (origin_files, reports) = files.map_err(StartError::NoDescriptors)?.unzip();
         let credentials = HandedOn::here().map_err(helper)?;
         // The helper must be the same program as the server, even if another file has replaced it at its path.
         let mut keeper = Command::new("/proc/self/exe");
@@ -65,12 +69,17 @@ impl Starting {
             .arg(cache)
             .stdin(Stdio::from(theirs))
             // It prints nothing there.
-            .stdout(Stdio::null())
+            .stdout(reports.map_or_else(Stdio::null, Stdio::from))
             .spawn()
             .map_err(helper)?;
         credentials.wait(&mut keeper).map_err(helper)?;
         let origins = config.edge.origin.iter().map(|origin| origin.url.clone()).collect();
-        Ok(Some(Self { socket: ours, lock, bytes_max, origins }))
+        Ok(Some(Self { socket: ours, lock, bytes_max, origins, origin_files }))
+    }
+
+    /// The link to the keeper about the files of origins, if they have any.
+    pub(crate) fn take_origin_files(&mut self) -> Option<OriginFilesLink> {
+        self.origin_files.take()
     }
 
     /// Starts the threads that talk to the helper.
