@@ -39,6 +39,7 @@ mod rules_lifetimes;
 #[allow(dead_code, reason = "the client's own tests use the rest")]
 mod s3_server;
 mod serving;
+mod shared_arrivals;
 mod signed;
 mod slowhttp;
 mod tier;

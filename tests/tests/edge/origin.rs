@@ -312,9 +312,9 @@ impl Origin {
             while self.withholds(&seen.path) {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            // Which requests it refuses is decided when it answers.
+            // Which requests it refuses, and what it drips, is decided when it answers.
             let manner = match self.state().manner.clone() {
-                Some(now @ (Manner::Refuses(_) | Manner::Requires(_))) => now,
+                Some(now @ (Manner::Refuses(_) | Manner::Requires(_) | Manner::Drips(..))) => now,
                 _ => manner,
             };
             let object = match manner {

@@ -1,5 +1,9 @@
-//! Responses whose length only their end shows, and which viewers get while they arrive.
+//! Responses that viewers get while they arrive, and share: long ones, and those whose length only their end shows.
 //!
+//! A long one that will be stored is for all who may share it, as it would be once it is there. It is fetched to its end, as far as few such are
+//! fetched without a viewer.
+//!
+//! Others have no length.
 //! A part of a stream, such as a segment that is still being made, is for all viewers who may share it, and so is what has a lifetime: those who come
 //! later get what has arrived, and then the rest, from the one fetch. It goes on for as long as one of them is there, and is stored once it is
 //! complete. Any other one, such as a page, events or pictures of a camera, is for its one viewer: many that are about that viewer don't say so.
@@ -7,7 +11,7 @@
 use super::leaving::Viewer;
 use super::receiving::{Arrived, Pause, Ready, Rest};
 use super::{Helper, shortened};
-use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse};
+use crate::contract::{BLOCK_BYTES, EdgeTold, ForwardedRequest, PassedResponse};
 use crate::http_cache::{
     CacheStatus, Fields, ForwardReason, ForwardStatus, RequestDirectives, ResponseKind, Tags,
 };
@@ -39,6 +43,8 @@ struct Progress {
 pub(super) struct Growing {
     /// As it will be stored, but for its length.
     response: StoredResponse,
+    /// Its length, if that is known.
+    size: Option<u64>,
     /// The epoch of its path when the origin was asked.
     asked: Epoch,
     /// Each receiver is a [`Share`].
@@ -48,7 +54,7 @@ pub(super) struct Growing {
 /// A viewer's share of one: it arrives for as long as there is any.
 pub(super) struct Share(watch::Receiver<Progress>);
 
-/// Those that viewers share, by their paths: at most [`AT_ONCE_MAX`].
+/// Those that viewers share, by their paths: at most [`AT_ONCE_MAX`], and of those with a length as many as the origin has requests.
 #[derive(Default)]
 pub(super) struct GrowingResponses(Mutex<HashMap<String, Vec<Arc<Growing>>>>);
 
@@ -57,9 +63,24 @@ impl Share {
     pub(super) fn failure(&self) -> Option<Refused> {
         self.0.borrow().end.clone()?.err()
     }
+
+    /// Waits until no more of the response arrives.
+    pub(super) async fn ended(mut self) {
+        let _ = self.0.wait_for(|progress| progress.end.is_some()).await;
+    }
+}
+
+/// The blocks that are whole once these bytes of a response have arrived.
+pub(super) fn blocks_of(bytes: u64, size: u64) -> u64 {
+    if bytes == size { size.div_ceil(BLOCK_BYTES) } else { bytes / BLOCK_BYTES }
 }
 
 impl Growing {
+    /// So much has arrived. This comes before it is announced: a viewer who joins learns what had arrived before.
+    pub(super) fn note(&self, bytes: u64) {
+        self.progress.send_modify(|progress| progress.bytes = bytes);
+    }
+
     /// Waits until no viewer has a share.
     pub(super) async fn deserted(&self) {
         self.progress.closed().await;
@@ -68,10 +89,15 @@ impl Growing {
 
 impl GrowingResponses {
     /// A response to a request that was sent in the epoch `asked` is for all viewers from now on.
-    fn begin(&self, response: StoredResponse, asked: Epoch) -> (Arc<Growing>, Share) {
+    fn begin(
+        &self,
+        response: StoredResponse,
+        size: Option<u64>,
+        asked: Epoch,
+    ) -> (Arc<Growing>, Share) {
         let (progress, share) = watch::channel(Progress::default());
         let path = response.path.clone();
-        let growing = Arc::new(Growing { response, asked, progress });
+        let growing = Arc::new(Growing { response, size, asked, progress });
         self.lock().entry(path).or_default().push(Arc::clone(&growing));
         (growing, Share(share))
     }
@@ -135,17 +161,33 @@ impl Helper {
         let Some((stored, asked)) = rest.to_store().filter(|(stored, _)| is_for_all(stored)) else {
             return Ready::arriving(response, read, rest);
         };
-        let (growing, share) = self.growing_responses.begin(stored.clone(), asked);
+        let (growing, share) = self.growing_responses.begin(stored.clone(), None, asked);
+        rest.shared = Some(growing);
+        tokio::spawn(Arc::clone(self).receive_shared(rest));
+        Ready::shared(response, read, share)
+    }
+
+    /// A long response goes to its viewer while it arrives. Others can join if it will be stored.
+    pub(super) fn share_long(
+        self: &Arc<Self>,
+        mut rest: Rest,
+        response: PassedResponse,
+        read: File,
+    ) -> Ready {
+        let Some((stored, asked)) = rest.to_store() else {
+            return Ready::arriving(response, read, rest);
+        };
+        let (growing, share) = self.growing_responses.begin(stored.clone(), response.size, asked);
         rest.shared = Some(growing);
         tokio::spawn(Arc::clone(self).receive_shared(rest));
         Ready::shared(response, read, share)
     }
 
     async fn receive_shared(self: Arc<Self>, rest: Rest) {
-        self.receive_growing(rest).await;
+        self.receive_rest(rest).await;
     }
 
-    /// A share of a growing response for a request that was made at `since`, if there is one that may answer it.
+    /// A share of an arriving response for a request that was made at `since`, if there is one that may answer it.
     pub(super) fn join_growing(
         &self,
         path: &str,
@@ -173,7 +215,7 @@ impl Helper {
             object: known.number,
             status: known.status,
             fields,
-            size: None,
+            size: growing.size,
             age_ms: Some(known.age(now).as_millis() as u64),
             is_complete: false,
             is_hit: true,
@@ -184,14 +226,25 @@ impl Helper {
     }
 
     /// Holds the share of a viewer whose response has been reported, until that leaves or has all of it.
-    pub(super) async fn hold_share(self: Arc<Self>, object: u64, viewer: Viewer, share: Share) {
+    pub(super) async fn hold_share(
+        self: Arc<Self>,
+        (object, size): (u64, Option<u64>),
+        viewer: Viewer,
+        share: Share,
+    ) {
         let Share(mut progress) = share;
         let Progress { bytes, end } = progress.borrow().clone();
         let is_whole = end.is_some();
         // What has been reported before this viewer's response may have found no viewer. A failure counts once.
         match end {
             Some(Err((why, _))) => self.tell(EdgeTold::Ended { object, why }),
-            _ => self.tell(EdgeTold::Grown { object, bytes, is_whole }),
+            _ => match size {
+                Some(size) => {
+                    let (end, fetched_bytes) = (blocks_of(bytes, size), 0);
+                    self.tell(EdgeTold::There { object, first: 0, end, fetched_bytes });
+                }
+                None => self.tell(EdgeTold::Grown { object, bytes, is_whole }),
+            },
         }
         tokio::select! {
             () = viewer.left() => {}
@@ -220,15 +273,13 @@ impl Helper {
         let object = rest.number;
         self.forget_response(object);
         self.announce(&rest);
-        if let Some(growing) = &rest.shared {
-            self.growing_responses.end(growing, Err(refused.clone()));
-        }
+        self.end_shared(rest.shared.as_ref(), Err(refused.clone()));
         self.tell_failed(object, refused);
     }
 
     fn announce(&self, rest: &Rest) {
         if let Some(growing) = &rest.shared {
-            growing.progress.send_modify(|progress| progress.bytes = rest.done);
+            growing.note(rest.done);
         }
         let (object, bytes) = (rest.number, rest.done);
         self.tell(EdgeTold::Grown { object, bytes, is_whole: false });
@@ -240,11 +291,16 @@ impl Helper {
         let growing = rest.shared.clone();
         // Viewers who can no longer join it find it where it is stored. None waits for the disk.
         self.finish_response(rest, || {
-            if let Some(growing) = growing {
-                self.growing_responses.end(&growing, Ok(()));
-            }
+            self.end_shared(growing.as_ref(), Ok(()));
             self.tell(EdgeTold::Grown { object, bytes, is_whole: true });
         });
+    }
+
+    /// No more of a response that viewers may share arrives.
+    pub(super) fn end_shared(&self, shared: Option<&Arc<Growing>>, end: Result<(), Refused>) {
+        if let Some(growing) = shared {
+            self.growing_responses.end(growing, end);
+        }
     }
 
     fn tell_failed(&self, object: u64, (why, said): Refused) {

@@ -267,11 +267,8 @@ impl Helper {
         tokio::spawn(async move {
             // If it fails, the stored response stays as it is.
             let ready = helper.fetch_for(&path, (&request, None), Some(stored), Some(fetch)).await;
-            if let Ok(mut ready) = ready {
-                match ready.rest.take_if(|rest| rest.is_stored()) {
-                    Some(rest) => helper.receive_rest(rest).await,
-                    None => helper.give_up(ready),
-                }
+            if let Ok(ready) = ready {
+                helper.receive_all(ready).await;
             }
             drop(refreshed);
         });

@@ -1,7 +1,7 @@
 //! Takes in responses of the origin that are no objects.
 
 use super::arriving::{ArrivingResponse, PathTaken};
-use super::growing::{self, Growing, Share};
+use super::growing::{self, Growing, Share, blocks_of};
 use super::leaving::{Viewer, left, unless_left};
 use super::origin_answer::{
     check_size, head_of, is_about_request, is_doubtful, is_object, length_of, replaces, stored,
@@ -208,7 +208,7 @@ impl Helper {
     /// Tells a viewer's response, and takes in the rest of it.
     pub(super) fn tell_ready(self: &Arc<Self>, viewer: Viewer, ready: Ready) {
         let Ready { response, file, rest, share, _reservation } = ready;
-        let (ticket, object) = (viewer.ticket, response.object);
+        let (ticket, arriving) = (viewer.ticket, (response.object, response.size));
         if let Some((why, said)) = share.as_ref().and_then(Share::failure) {
             let said = super::shortened(&said);
             return self.tell(EdgeTold::NotPassed { ticket, why, said });
@@ -216,10 +216,19 @@ impl Helper {
         let told = EdgeTold::Passed { ticket, response: Box::new(response) };
         self.tell_with(told, file.map(OwnedFd::from));
         if let Some(share) = share {
-            tokio::spawn(Arc::clone(self).hold_share(object, viewer, share));
+            tokio::spawn(Arc::clone(self).hold_share(arriving, viewer, share));
         } else if let Some(rest) = rest {
             let rest = Rest { viewer: Some(viewer), ..rest };
             tokio::spawn(Arc::clone(self).receive_rest_owned(rest));
+        }
+    }
+
+    /// Receives all of a response for which no viewer waits, if it will be stored.
+    pub(super) async fn receive_all(&self, mut ready: Ready) {
+        match (ready.rest.take_if(|rest| rest.is_stored()), ready.share.take()) {
+            (Some(rest), _) => self.receive_rest(rest).await,
+            (None, Some(share)) => share.ended().await,
+            (None, None) => self.give_up(ready),
         }
     }
 
@@ -338,7 +347,7 @@ impl Helper {
             let set = rest.file.set_len(length).inspect_err(|_| self.forget_response(number));
             set.map_err(|error| full_disk::refused(&rest.path, &error))?;
             let response = PassedResponse { is_complete: false, ..response };
-            return Ok(Ready::arriving(response, read, rest));
+            return Ok(self.share_long(rest, response, read));
         }
         let mut arrived = self.receive_body(&mut rest, pause, |_| {}).await;
         if matches!(arrived, Ok(Arrived::Partly)) {
@@ -473,21 +482,26 @@ impl Helper {
     async fn receive_blocks(&self, mut rest: Rest) {
         let (number, size) = (rest.number, rest.size);
         let mut told = 0;
+        let shared = rest.shared.clone();
         let announce = |done: u64| {
-            let end = if done == size { size.div_ceil(BLOCK_BYTES) } else { done / BLOCK_BYTES };
+            let end = blocks_of(done, size);
             if end > told {
+                shared.iter().for_each(|growing| growing.note(done));
                 let fetched_bytes = (end * BLOCK_BYTES).min(size) - told * BLOCK_BYTES;
                 self.tell(EdgeTold::There { object: number, first: told, end, fetched_bytes });
                 told = end;
             }
         };
         match self.receive_body(&mut rest, None, announce).await {
-            Ok(Arrived::Whole) if rest.done == size => self.finish_response(rest, || {}),
+            Ok(Arrived::Whole) if rest.done == size => {
+                self.finish_response(rest, || self.end_shared(shared.as_ref(), Ok(())));
+            }
             Ok(Arrived::Enough) => self.forget_response(number),
             outcome => {
                 self.forget_response(number);
                 let short = || (Trouble::Wrong, format!("{}: it ended too early", rest.path));
                 let (why, said) = outcome.err().unwrap_or_else(short);
+                self.end_shared(shared.as_ref(), Err((why, said.clone())));
                 let (first, end) = (told, size.div_ceil(BLOCK_BYTES));
                 let said = super::shortened(&said);
                 self.tell(EdgeTold::Failed { object: number, first, end, why, said });
@@ -508,15 +522,17 @@ impl Helper {
     /// The viewers of a response have left. Returns whether it is worth receiving all the same: it has an end, will be stored, and no other one at
     /// its path arrives without a viewer; or another viewer has joined it.
     fn goes_on_alone(&self, rest: &mut Rest) -> bool {
-        if let Some(growing) = &rest.shared {
-            return !self.growing_responses.end_if_deserted(growing);
+        let has_end = rest.stored.is_some() && rest.growing.is_none();
+        if has_end {
+            rest.viewer = None;
+            rest.alone = self.alone.take(&rest.path);
         }
-        if rest.stored.is_none() || rest.growing.is_some() {
-            return false;
+        match &rest.shared {
+            Some(growing) if rest.alone.is_none() => {
+                !self.growing_responses.end_if_deserted(growing)
+            }
+            _ => rest.alone.is_some(),
         }
-        rest.viewer = None;
-        rest.alone = self.alone.take(&rest.path);
-        rest.alone.is_some()
     }
 
     /// Writes a body as it arrives, up to a `pause` if there is one, and calls `each` with the bytes so far.
@@ -530,10 +546,12 @@ impl Helper {
         let pauses_at = pause.and_then(|pause| pause.until);
         loop {
             let is_growing = rest.growing.is_some();
-            let Rest { path, body, viewer, shared, .. } = &mut *rest;
+            let Rest { path, body, viewer, shared, alone, .. } = &mut *rest;
+            // One that goes on alone does so even if viewers join it and leave.
+            let shared = shared.as_deref().filter(|_| alone.is_none());
             let chunk = tokio::select! {
                 biased;
-                () = all_left(viewer.as_ref(), shared.as_deref()) => match self.goes_on_alone(rest) {
+                () = all_left(viewer.as_ref(), shared), if alone.is_none() => match self.goes_on_alone(rest) {
                     true => continue,
                     false => return Ok(Arrived::Enough),
                 },

@@ -250,8 +250,8 @@ impl Passing {
         self.asked().queue.waiting()
     }
 
-    /// The helper's answer. If it grows, and other viewers have it already, it is `known`. Returns its file's blocks, or its length, if they are
-    /// still to be announced.
+    /// The helper's answer. If it is arriving, and other viewers have it already, it is `known`. Returns its file's blocks, or its length, if they
+    /// are still to be announced.
     pub(super) fn take(
         &self,
         ticket: u64,
@@ -260,12 +260,20 @@ impl Passing {
     ) -> Option<Arc<Live>> {
         let question = |question: &Question| (question.client, question.path.clone());
         let asked = self.asked().questions.get(&ticket).map(question);
-        let is_usable = |live: &Live| live.is_growing() && live.cut_off().is_none();
-        let known = known.filter(|live| response.is_growing() && is_usable(live));
-        let body = asked.map(|(client, path)| match known {
-            // It takes no space or place of its own.
-            Some(live) => Ok(Some((live, None))),
-            None => self.body((client, path, ticket), &response, file),
+        let is_same = |live: &Live| match response.size {
+            None => response.is_growing() && live.is_growing(),
+            Some(size) => !live.is_growing() && live.arrived.size() == size,
+        };
+        let is_usable = |live: &Live| is_same(live) && live.cut_off().is_none();
+        let known = known.filter(|live| !response.is_complete && is_usable(live));
+        let body = asked.map(|(client, path)| match (known, response.size) {
+            // It takes no place of its own, and the same space.
+            (Some(live), None) => Ok(Some((live, None))),
+            (Some(live), Some(size)) => {
+                let taken = self.stored.take(response.object, client, size).ok_or(NoRoom)?;
+                Ok(Some((live, Some(taken))))
+            }
+            (None, _) => self.body((client, path, ticket), &response, file),
         });
         let Some(Ok(body)) = body else {
             // No room for it, unless its viewer has left. Nothing more of it is needed.
