@@ -163,3 +163,31 @@ fn a_path_by_whose_rule_nothing_is_kept_costs_the_origin_each_request() {
     }
     assert_eq!(origin.count("/film"), 1, "other paths are kept");
 }
+
+/// The origin lets others have these responses once it has confirmed them.
+#[test]
+fn a_lifetime_by_rule_shares_nothing_of_one_viewer_that_the_origin_wants_to_confirm() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let rules = "[[edge.rules]]\npath = \"*\"\nfresh_seconds = 3600\ncookies = true\n";
+    let server = edge_with(&origin, cache.path(), rules);
+    let cases = [
+        ("/a", "Authorization: Basic YQ==\r\n", "max-age=0, must-revalidate"),
+        ("/b", "Authorization: Basic YQ==\r\n", "public, max-age=0, must-revalidate"),
+        ("/c", "X-Plex-Token: a\r\n", "s-maxage=0"),
+        ("/d", "Cookie: session=a\r\n", "s-maxage=0"),
+    ];
+    for (path, line, said) in cases {
+        origin.put(path, 1, 1000, &format!("Cache-Control: {said}\r\n"));
+        origin.change(path, |object| object.etag = "W/\"v1\"".into());
+        let mut viewer = Plain::connect(server.address);
+        for asked in 1..=3 {
+            assert_eq!(viewer.fetch_with(path, line).status, 200);
+            assert_eq!(origin.count(path), asked, "{path}: {said}");
+        }
+        // The origin has confirmed it to a viewer whom it doesn't know, so the rule holds.
+        for _ in 0..3 {
+            assert_eq!(viewer.fetch(path).status, 200);
+            assert_eq!(origin.count(path), 4, "{path}: {said}");
+        }
+    }
+}

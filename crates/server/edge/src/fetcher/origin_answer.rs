@@ -2,7 +2,7 @@
 
 use super::passing::Now;
 use crate::contract::{ForwardedRequest, Trouble};
-use crate::http_cache::{Fields, LifetimeRule, Selecting, end_to_end, lifetime, stored_fields};
+use crate::http_cache::{Fields, LifetimeRule, Selecting, end_to_end, lifetime_for, stored_fields};
 use crate::origin::Refused;
 use crate::policy::{content_range, fields_of, terms};
 use crate::store::{OnDisk, StoredResponse};
@@ -28,8 +28,7 @@ pub(super) fn is_object(
 /// Whether a response takes the place of what is stored, although it can't be stored itself: the origin has been asked, and no longer gives viewers
 /// what is stored. One to a viewer whom the origin knows may be about that viewer, and an error about the origin's state.
 pub(super) fn replaces(request: &ForwardedRequest, status: u16) -> bool {
-    let is_personal = request.fields.has_credentials() || request.fields.has("cookie");
-    request.method == "GET" && !is_personal && status < 500 && status != 429
+    request.method == "GET" && !request.fields.is_personal() && status < 500 && status != 429
 }
 
 /// Whether a response that is not stored may be about the request of one viewer, such as a header field that a firewall refuses. A stored response
@@ -83,7 +82,7 @@ pub(super) fn stored(
     request: &Fields,
     (now, rule): (Now, LifetimeRule),
 ) -> StoredResponse {
-    let lifetime = lifetime(path, status, fields, now.unix_seconds, rule);
+    let lifetime = lifetime_for(request, path, (status, fields), now.unix_seconds, rule);
     let mut kept = stored_fields(fields);
     kept.remove(|name| name.eq_ignore_ascii_case("age"));
     StoredResponse {

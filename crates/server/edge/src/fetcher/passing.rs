@@ -13,7 +13,7 @@ use super::{Helper, origin_answer::FIELDS_BYTES_MAX, shortened};
 use crate::contract::{EdgeTold, ForwardedRequest, PassedResponse, Trouble};
 use crate::http_cache::{
     CacheStatus, Fields, Freshness, HELD_AFTER, LifetimeRule, NAME, Renewal, RequestDirectives,
-    Tags, VIA, is_blocking_reload, is_invalidating, lifetime, renewal, update, validators,
+    Tags, VIA, is_blocking_reload, is_invalidating, lifetime_for, renewal, update, validators,
 };
 use crate::origin::{Refused, answered_by};
 use crate::policy::fields_of;
@@ -404,7 +404,7 @@ impl Helper {
         update(&mut fields, &newer);
         // The viewer whose request it was gets all of the answer, as far as it fits into a message.
         let shown = match fields.bytes() <= FIELDS_BYTES_MAX {
-            true => confirmed(known, fields, &newer, self.now_at(&known.path)),
+            true => confirmed(known, (&request.fields, fields), &newer, self.now_at(&known.path)),
             false => known.clone(),
         };
         let ready = self.answer_with(&shown, CacheStatus::CONFIRMED)?;
@@ -436,7 +436,8 @@ impl Helper {
         let stored = (&known.fields, &known.selecting);
         match renewal(&request.fields, known.status, stored, newer, FIELDS_BYTES_MAX) {
             Renewal::Renewed(fields) => {
-                let renewed = confirmed(known, fields, newer, self.now_at(&known.path));
+                let now = self.now_at(&known.path);
+                let renewed = confirmed(known, (&request.fields, fields), newer, now);
                 let displaced = self.responses().renew(renewed, &request.fields, asked);
                 displaced.into_iter().for_each(|number| self.forget_response(number));
                 self.save_response(known.number);
@@ -575,10 +576,10 @@ fn is_of_same_version(known: &StoredResponse, newer: &Fields) -> Option<bool> {
     (!agree.is_empty()).then_some(true)
 }
 
-/// A stored response that the answer `newer` has just confirmed, with these fields. It lasts by the operator's `rule`.
+/// A stored response that the answer `newer` to `request` has just confirmed, with these fields. It lasts by the operator's `rule`.
 fn confirmed(
     known: &StoredResponse,
-    fields: Fields,
+    (request, fields): (&Fields, Fields),
     newer: &Fields,
     (now, rule): (Now, LifetimeRule),
 ) -> StoredResponse {
@@ -586,7 +587,8 @@ fn confirmed(
     if let Some(age) = newer.first("age") {
         dated.push("Age", age);
     }
-    let lifetime = lifetime(&known.path, known.status, &dated, now.unix_seconds, rule);
+    let answer = (known.status, &dated);
+    let lifetime = lifetime_for(request, &known.path, answer, now.unix_seconds, rule);
     StoredResponse { fields, lifetime, at: now.at, is_invalid: false, ..known.clone() }
 }
 

@@ -26,7 +26,7 @@ const CACHE_CONTROLS: [&str; 16] = [
     "max-age=60",
     "public, max-age=60",
     "s-maxage=60",
-    "must-revalidate, max-age=60",
+    "must-revalidate, max-age=2",
     "max-age=60, stale-while-revalidate=60",
     "no-cache",
     "public, no-cache",
@@ -54,7 +54,7 @@ const VARIES: [Option<&str>; 8] = [
 /// Rules for some of the paths. The judge has its own words for the first one ([`Record::varies`]); by the others, a request lacks what its answer
 /// must not depend on.
 const RULES: &str = r#"[
-    { "path": "/film0", "headers_vary": ["X-Who"], "fresh_seconds": 60 },
+    { "path": "/film0", "headers_vary": ["X-Who"], "fresh_seconds": 600 },
     { "path": "/film1", "headers_drop": ["X_Who"], "fresh_default_seconds": 60 },
     { "path": "/film2", "authorization": "drop", "fresh_seconds": 1, "stale_seconds": 60 }
 ]"#;
@@ -68,6 +68,7 @@ struct Record {
     rule: LifetimeRule,
     /// When the origin got it: the number of requests before it.
     asked: usize,
+    answered: Duration,
     cache_control: &'static str,
     vary: Option<&'static str>,
 }
@@ -84,11 +85,19 @@ impl Record {
         self.vary.into_iter().flat_map(|vary| vary.split(", ")).chain(ruled)
     }
 
+    fn has_password(&self) -> bool {
+        ["authorization", "x-plex-token"].iter().any(|name| self.request.has(name))
+    }
+
+    fn is_personal(&self) -> bool {
+        self.has_password() || self.request.has("cookie")
+    }
+
     /// Whether the answer to this request may reach the viewer of `other`.
     fn is_for(&self, other: &Self) -> Result<(), &'static str> {
         let is_private = self.cache_control.split([',', ';']).any(|one| one.trim() == "private");
         let for_all = self.says("public") || self.says("s-maxage");
-        let is_known = ["authorization", "x-plex-token"].iter().any(|name| self.request.has(name));
+        let is_known = self.has_password();
         let differs = |name: &str| self.request.first(name) != other.request.first(name);
         if self.path != other.path {
             Err("another URL")
@@ -196,9 +205,10 @@ impl Model {
         let vary = *self.draws.choice(&VARIES).unwrap();
         let cache_control = *self.draws.choice(&CACHE_CONTROLS).unwrap();
         let asked = self.records.len();
-        let record = Record { path: path.into(), request, rule, asked, cache_control, vary };
+        let (path, answered) = (path.to_owned(), self.passed);
+        let record = Record { path, request, rule, asked, answered, cache_control, vary };
         self.records.push(record.clone());
-        let known = self.responses.find(path, &record.request);
+        let known = self.responses.find(&record.path, &record.request);
         let said = RequestDirectives::of(&record.request);
         let usable = known.as_ref().map(|known| known.use_for(&said, self.now().at));
         if let (Some(known), Some(Use::Now | Use::WhileRevalidating)) = (&known, usable) {
@@ -208,7 +218,7 @@ impl Model {
             }
         }
         let is_head = self.draws.u8(..10) == 0;
-        let asked_in = self.responses.epoch(path);
+        let asked_in = self.responses.epoch(&record.path);
         self.flights.push(Flight { number: asked, is_head, known, asked: asked_in });
     }
 
@@ -216,6 +226,7 @@ impl Model {
     fn answer(&mut self) {
         let Flight { number, is_head, known, asked } =
             self.flights.swap_remove(self.draws.usize(..self.flights.len()));
+        self.records[number].answered = self.passed;
         let record = self.records[number].clone();
         let mut fields = Fields::of(&[("Cache-Control", record.cache_control), ("ETag", "\"v1\"")]);
         if let Some(vary) = record.vary {
@@ -253,7 +264,8 @@ impl Model {
         let was = (&known.fields, &known.selecting);
         match renewal(&record.request, known.status, was, &fields, FIELDS_BYTES_MAX) {
             Renewal::Renewed(kept) => {
-                let renewed = confirmed(&known, kept, &fields, (self.now(), record.rule));
+                let renewed =
+                    confirmed(&known, (&record.request, kept), &fields, (self.now(), record.rule));
                 self.responses.renew(renewed, &record.request, asked);
             }
             Renewal::Unchanged => {}
@@ -281,6 +293,16 @@ impl Model {
         };
         for record in [made, confirmed_by] {
             self.records[record].is_for(&viewer).unwrap_or_else(|why| refuse(record, why));
+        }
+        let latest = &self.records[confirmed_by];
+        let longest = match latest.says("must-revalidate") {
+            true => 2,
+            false => 60,
+        };
+        // By the rule alone, it would be fresh for longer.
+        let is_over = self.passed >= latest.answered + Duration::from_secs(longest);
+        if latest.is_personal() && !latest.says("public") && is_over {
+            refuse(confirmed_by, "the origin lets others have it for less time");
         }
         for record in came_with("Set-Cookie") {
             refuse(record, "it sets a cookie for another viewer");

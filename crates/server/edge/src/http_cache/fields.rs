@@ -51,6 +51,11 @@ impl Fields {
         self.0.iter().any(|(name, _)| super::is_credential(name))
     }
 
+    /// Whether a request may tell the origin who its viewer is.
+    pub fn is_personal(&self) -> bool {
+        self.has_credentials() || self.has("cookie")
+    }
+
     /// The elements of all lists of this name, trimmed, without empty ones. Not for values with quoted commas.
     pub fn elements<'a>(&'a self, wanted: &'a str) -> impl Iterator<Item = &'a str> {
         let parts = self.all(wanted).flat_map(|value| value.split(',')).map(str::trim);

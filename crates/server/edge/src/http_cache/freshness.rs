@@ -35,6 +35,37 @@ pub struct Freshness {
     pub may_be_stale: bool,
 }
 
+impl Freshness {
+    /// The shorter of two lifetimes of one response.
+    fn min(self, other: Self) -> Self {
+        Self {
+            age: self.age,
+            fresh: self.fresh.min(other.fresh),
+            while_revalidating: self.while_revalidating.min(other.while_revalidating),
+            if_unreachable: self.if_unreachable.min(other.if_unreachable),
+            if_error: self.if_error.min(other.if_error),
+            may_be_stale: self.may_be_stale && other.may_be_stale,
+        }
+    }
+}
+
+/// The lifetime of a response to `request`, by the operator's `rule` for its path. If the origin may know the viewer, a rule can only shorten it:
+/// other viewers share that response because the origin says `must-revalidate`, `s-maxage` or `public`, which means for as long as it is fresh by
+/// the origin's own words (RFC 9111 section 3.5).
+pub fn lifetime_for(
+    request: &Fields,
+    path: &str,
+    (status, response): (u16, &Fields),
+    now: u64,
+    rule: LifetimeRule,
+) -> Freshness {
+    let ruled = lifetime(path, status, response, now, rule);
+    match request.is_personal() {
+        true => ruled.min(lifetime(path, status, response, now, LifetimeRule::default())),
+        false => ruled,
+    }
+}
+
 /// The lifetime of the response at `path` that arrived at `now` (seconds since 1970), by the operator's `rule` for that path.
 pub fn lifetime(
     path: &str,

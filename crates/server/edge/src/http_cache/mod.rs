@@ -20,7 +20,7 @@ pub use cache_status::{CacheStatus, ForwardReason, ForwardStatus, NAME, VIA};
 pub(crate) use dates::unix_seconds;
 pub use directives::{Directives, RequestDirectives};
 pub use fields::{Fields, latin1_of};
-pub use freshness::{Freshness, lifetime, said_age, while_revalidating};
+pub use freshness::{Freshness, lifetime, lifetime_for, said_age, while_revalidating};
 pub use lifetime_rule::LifetimeRule;
 pub(crate) use live::HELD_AFTER;
 pub use live::{ABSENT, INDEX_FRESH, ResponseKind, is_blocking_reload};

@@ -382,3 +382,35 @@ fn an_operators_lifetime_takes_the_place_of_the_origins_or_of_none() {
     let live = lifetime("/a.m3u8", 200, &Fields::default(), NOW, default);
     assert_eq!((live.fresh, live.if_unreachable), (seconds(100), seconds(10)));
 }
+
+#[test]
+fn a_rule_lengthens_nothing_that_others_share_only_by_the_origins_word() {
+    let always = LifetimeRule { fresh: Some(seconds(100)), ..LifetimeRule::default() };
+    let default = LifetimeRule { fresh_unsaid: Some(seconds(100)), ..LifetimeRule::default() };
+    let down = LifetimeRule { stale: Some(seconds(100)), ..LifetimeRule::default() };
+    let never = LifetimeRule { fresh: Some(seconds(0)), stale: Some(seconds(0)), ..always };
+    let both = LifetimeRule { stale: Some(seconds(100)), ..always };
+    let signed = &[("Authorization", "Basic eA==")][..];
+    let with_token = &[("X_Plex_Token", "a")][..];
+    let with_cookie = &[("Cookie", "a=b")][..];
+    // The times fresh, and stale in place of an error.
+    let table: &[(LifetimeRule, Lines, &str, [u64; 2])] = &[
+        (always, &[], "max-age=0, must-revalidate", [100, 0]),
+        (always, signed, "max-age=0, must-revalidate", [0, 0]),
+        (always, with_token, "max-age=0, must-revalidate", [0, 0]),
+        (always, signed, "must-revalidate, max-age=5", [5, 0]),
+        (always, signed, "public, max-age=0, must-revalidate", [0, 0]),
+        (always, with_cookie, "s-maxage=0", [0, 0]),
+        (both, with_cookie, "s-maxage=5", [5, 0]),
+        (both, &[], "s-maxage=5", [100, 100]),
+        (default, signed, "must-revalidate", [0, 0]),
+        (down, signed, "public, max-age=5, stale-if-error=7", [5, 7]),
+        (never, signed, "public, max-age=5, stale-if-error=7", [0, 0]),
+    ];
+    for (rule, request, said, expected) in table {
+        let (request, response) = (Fields::of(request), Fields::of(&[("Cache-Control", said)]));
+        assert!(may_store(&request, 200, &response).is_ok(), "{said}");
+        let is = lifetime_for(&request, "/a", (200, &response), NOW, *rule);
+        assert_eq!([is.fresh, is.if_error].map(|time| time.as_secs()), *expected, "{said}");
+    }
+}
