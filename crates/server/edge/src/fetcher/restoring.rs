@@ -46,8 +46,7 @@ impl Helper {
         let mut dropped = Vec::new();
         for (number, read) in read {
             match read {
-                // A film has taken its place, and the helper died before it was removed.
-                Ok(response) if self.known().by_path.has(&response.path) => dropped.push(number),
+                Ok(response) if self.is_outlived(&response) => dropped.push(number),
                 Ok(response) => found.push(response),
                 Err(why) => {
                     self.tell(EdgeTold::Dropped { why });
@@ -64,6 +63,16 @@ impl Helper {
         }
         drop(responses);
         dropped.into_iter().for_each(|number| self.forget_response(number));
+    }
+
+    /// Whether a response that an earlier helper has stored is of no use any more.
+    fn is_outlived(&self, response: &StoredResponse) -> bool {
+        let rule = self.origins.rule(&response.path);
+        // A film has taken its place, and the helper died before it was removed. By a rule, a film may be left over from before, and viewers don't
+        // get it.
+        let has_film = rule.may_be_for_all() && self.known().by_path.has(&response.path);
+        // It was stored before a rule named a header, so it would answer requests with any value of that.
+        has_film || !rule.tells_apart(&response.selecting)
     }
 
     /// Lets a restart find a stored response as it is now, if that is worth writing. A head that may allow more is gone after this.
@@ -139,5 +148,80 @@ impl Helper {
                 }
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetcher::HelperOptions;
+    use crate::fetcher::origin_answer::stored;
+    use crate::fetcher::passing::Now;
+    use crate::http_cache::{Fields, LifetimeRule};
+    use crate::policy::terms;
+    use reqwest::header::{ETAG, HeaderMap, HeaderValue};
+    use std::path::Path;
+
+    const VARYING: &str = r#"[{ "path": "/a", "headers_vary": ["X-Device"] }]"#;
+
+    const TV: u64 = 1 << 63 | 1;
+    const PHONE: u64 = 1 << 63 | 2;
+
+    fn helper(cache: &Path, rules: &str) -> Helper {
+        let rules = serde_json::from_str(rules).unwrap();
+        Helper::new(HelperOptions { rules, ..HelperOptions::of_test(cache, 1 << 30) }).unwrap().0
+    }
+
+    /// Stores a response to a request from this kind of device.
+    fn keep(helper: &Helper, number: u64, device: &str, vary: Option<&str>) {
+        let request = Fields::of(&[("X-Device", device)]);
+        let mut fields = Fields::of(&[("ETag", "W/\"v1\""), ("Cache-Control", "max-age=3600")]);
+        vary.iter().for_each(|name| fields.push("Vary", *name));
+        let now = (Now::read(), LifetimeRule::default());
+        let response = stored(("/a", number), (200, &fields), &request, now);
+        let asked = helper.responses().epoch("/a");
+        helper.keep(response, (&request, asked), || {});
+    }
+
+    /// The numbers of the responses that the next helper has.
+    fn found(cache: &Path, rules: &str) -> Vec<u64> {
+        let helper = helper(cache, rules);
+        helper.restore("/a");
+        let mut numbers = helper.responses().numbers("/a");
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn what_was_stored_before_a_rule_named_a_header_answers_no_request_after_it() {
+        for vary in [None, Some("Accept-Language")] {
+            let cache = tempfile::tempdir().unwrap();
+            keep(&helper(cache.path(), "[]"), TV, "tv", vary);
+            assert_eq!(found(cache.path(), "[]"), [TV], "{vary:?}");
+            assert_eq!(found(cache.path(), VARYING), [0; 0], "{vary:?}");
+            assert_eq!(found(cache.path(), "[]"), [0; 0], "its file is gone");
+        }
+        let cache = tempfile::tempdir().unwrap();
+        keep(&helper(cache.path(), "[]"), TV, "tv", Some("X-Device"));
+        assert_eq!(found(cache.path(), VARYING), [TV], "the origin has named it itself");
+    }
+
+    #[test]
+    fn a_film_from_before_a_rule_takes_no_place_of_its_variants() {
+        let cache = tempfile::tempdir().unwrap();
+        let first = helper(cache.path(), "[]");
+        let header = HeaderMap::from_iter([(ETAG, HeaderValue::from_static("\"v1\""))]);
+        let terms = terms("/a", &header, LifetimeRule::default()).unwrap();
+        first.store.create("/a", 1, terms).unwrap();
+        drop(first);
+        let varying = helper(cache.path(), VARYING);
+        assert!(varying.known().by_path.has("/a"), "the film is found");
+        keep(&varying, TV, "tv", Some("X-Device"));
+        keep(&varying, PHONE, "phone", Some("X-Device"));
+        drop(varying);
+        for _ in 0..2 {
+            assert_eq!(found(cache.path(), VARYING), [TV, PHONE]);
+        }
+        assert_eq!(found(cache.path(), "[]"), [0; 0], "without the rule, it counts");
     }
 }

@@ -1,7 +1,7 @@
 //! The settings for one path.
 
 use super::{AuthorizationUse, EdgeRule, QueryNames, QueryUse, is_same_header};
-use crate::http_cache::LifetimeRule;
+use crate::http_cache::{LifetimeRule, Selecting};
 use escape::percent::decode_leniently;
 
 /// Parameters of a query that are for this server: a token, and a player's report (CTA-5004). Each viewer has others, so they would make one
@@ -83,6 +83,12 @@ impl PathSettings {
     /// The headers on which responses depend, in lower case, whether the origin says so or not.
     pub fn headers_vary(&self) -> &[String] {
         &self.headers_vary
+    }
+
+    /// Whether a response with these selecting fields depends on all headers on which it should.
+    pub(crate) fn tells_apart(&self, selecting: &Selecting) -> bool {
+        let is_selecting = |name: &String| selecting.each().any(|(one, _)| one == name);
+        self.headers_vary.iter().all(is_selecting)
     }
 
     /// Whether one response may be for all viewers, as a film is.
