@@ -64,6 +64,12 @@ fn responses_depend_on_the_headers_that_a_rule_names_as_if_the_origin_had_said_v
         assert_eq!(page(lines), expected, "{lines}");
     }
     assert!(origin.seen()[3].head.contains("origin: https://page.example"));
+    // Behind CGI and WSGI, the origin would read this as the header that the key has.
+    assert_eq!(page("X_Lang: de\r\n"), "3");
+    origin.put("/pages/c", 1, 0, "");
+    body("/pages/c", "X_Lang: de\r\nX-Other: 1\r\n");
+    let head = origin.seen().last().unwrap().head.clone();
+    assert!(head.contains("x-other: 1") && !head.contains("lang"), "{head}");
     // A confirmation doesn't repeat it, and the variants stay.
     let mut confirmed = |lines: &str| body("/pages/b", lines);
     let firsts = ["X-Lang: de\r\n", "X-Lang: en\r\n"].map(|lines| (lines, confirmed(lines)));

@@ -48,6 +48,7 @@ fn each_fault_names_the_rule_the_key_and_what_to_write() {
         ("path = \"/a\"\nheaders_vary = [\"Range\"]", "headers_vary", "makes it"),
         ("path = \"/a\"\nheaders_vary = [\"CMCD-Session\"]", "headers_vary", "for the edge"),
         ("path = \"/a\"\nheaders_vary = [\"X-Real-IP\"]", "headers_vary", "never reaches"),
+        ("path = \"/a\"\nheaders_vary = [\"X_Device\"]", "headers_vary", "with hyphens"),
         ("path = \"/a\"\nheaders_vary = [\"cookie\"]", "headers_vary", "cookies = true"),
         ("path = \"/a\"\nheaders_drop = [\"Authorization\"]", "headers_drop", "\"drop\""),
         ("path = \"/a\"\nheaders_vary = [\"X-Plex-Token\"]", "headers_vary", "that viewer"),

@@ -278,6 +278,9 @@ fn check_header(setting: &'static str, name: &str) -> Result<(), EdgeRuleFault> 
             "the edge makes it, or it is for the edge itself"
         }
         other if is_of_proxies(other) => "it never reaches the origin from a viewer",
+        other if setting == "headers_vary" && other.contains('_') => {
+            "write it with hyphens: programs behind CGI and WSGI can't tell one from the other, so no other spelling reaches the origin"
+        }
         _ => return Ok(()),
     };
     Err(EdgeRuleFault::Header(setting, name.to_owned(), why))

@@ -80,6 +80,11 @@ impl PathSettings {
         self.headers_drop.iter().any(|name| is_same_header(name, lower))
     }
 
+    /// Whether an origin may take a header, whose name is in lower case, for one on which responses depend, and the key would not have it.
+    pub fn misspells_vary(&self, lower: &str) -> bool {
+        self.headers_vary.iter().any(|name| name != lower && is_same_header(name, lower))
+    }
+
     /// The headers on which responses depend, in lower case, whether the origin says so or not.
     pub fn headers_vary(&self) -> &[String] {
         &self.headers_vary

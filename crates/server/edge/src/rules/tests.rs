@@ -70,3 +70,22 @@ fn a_dropped_header_is_known_in_each_spelling() {
     }
     assert_eq!(settings.rule().map(|(number, _)| number), Some(1));
 }
+
+/// Programs behind CGI and WSGI read it as the header that the key has.
+#[test]
+fn a_header_that_makes_the_key_has_one_spelling() {
+    let rules = rules(json!([{ "path": "*", "headers_vary": ["X-My-Device"] }]), false);
+    let settings = rules.at(b"a");
+    for (name, is_it) in [
+        ("x_my_device", true),
+        ("x-my_device", true),
+        ("x-my-device", false),
+        ("x-my-devices", false),
+        ("x_mydevice", false),
+    ] {
+        assert_eq!(settings.misspells_vary(name), is_it, "{name}");
+    }
+    let rule: EdgeRule =
+        serde_json::from_value(json!({ "path": "*", "headers_vary": ["X_Device"] })).unwrap();
+    assert!(rule.check(false).unwrap_err().to_string().contains("with hyphens"));
+}

@@ -101,6 +101,7 @@ pub(super) fn forwarded_request(
             || lower.starts_with("cmcd-")
             || lower == "origin" && answers_pages && !is_named(settings.headers_vary(), &lower)
             || settings.drops_header(&lower)
+            || settings.misspells_vary(&lower)
             || is_of_proxies(&lower)
             || is_named(&worker.libraries.own_headers, &lower)
             || (is_credential(&lower) || lower == "cookie") && !identity.has(&lower);
