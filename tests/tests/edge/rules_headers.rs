@@ -110,3 +110,64 @@ fn passwords_that_a_rule_drops_keep_no_film_from_being_shared() {
     }
     assert_eq!(origin.count("/a.mp4"), 2);
 }
+
+#[test]
+fn a_change_keeps_the_password_and_the_headers_that_a_rule_drops() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let rules = "methods = [\"POST\"]\n[[edge.rules]]\npath = \"/public/*\"\nauthorization = \"drop\"\nheaders_drop = [\"X-Device\"]\n";
+    let server = edge_with(&origin, cache.path(), rules);
+    let mut viewer = Plain::connect(server.address);
+    origin.put("/public/a", 1, 1000, "Cache-Control: no-store\r\n");
+    let lines = "Authorization: Basic YQ==\r\nX-Device: tv\r\nContent-Length: 0\r\n";
+    for (method, travels) in [("GET", false), ("POST", true)] {
+        viewer.ask_by(method, "/public/a", lines);
+        assert_eq!(viewer.answer().status, 200);
+        let head = origin.seen().pop().unwrap().head.to_ascii_lowercase();
+        assert_eq!(head.contains("authorization: basic yq=="), travels, "{head}");
+        assert_eq!(head.contains("x-device: tv"), travels, "{head}");
+    }
+}
+
+/// Each body is the number of the origin's request.
+#[test]
+fn the_origin_sees_no_difference_that_no_key_has() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    let rules = "[[edge.rules]]\npath = \"/pages/*\"\nheaders_vary = [\"X-Device\"]\n";
+    let server = edge_with(&origin, cache.path(), rules);
+    let mut viewer = Plain::connect(server.address);
+    origin.put("/pages/a", 1, 0, LASTING);
+    origin.behave(Manner::Counted);
+    for (line, expected, sent) in [
+        ("X-Device: tv,\r\n", "1", "x-device: tv\r\n"),
+        ("X-Device: tv\r\n", "1", ""),
+        ("X-Device: tv,4k\r\n", "2", "x-device: tv, 4k\r\n"),
+        ("X-Device: tv\r\nX-Device: 4k\r\n", "2", ""),
+    ] {
+        let answer = viewer.fetch_with("/pages/a", line);
+        assert_eq!(answer.body, expected.as_bytes(), "{line}");
+        let head = origin.seen().pop().unwrap().head.to_ascii_lowercase();
+        assert!(head.contains(sent), "{line}: {head}");
+    }
+}
+
+/// Variants that were stored before the rule, and after it.
+#[test]
+fn what_was_stored_before_a_rule_named_a_header_is_for_no_viewer_after_it() {
+    let (origin, cache) = (Origin::start(), tempdir().unwrap());
+    origin.put("/pages/a", 1, 0, LASTING);
+    origin.change("/pages/a", |object| object.etag = "W/\"v1\"".into());
+    origin.behave(Manner::Counted);
+    let fetch_all = |rules: &str, expected: [&str; 2]| {
+        let server = edge_with(&origin, cache.path(), rules);
+        let mut viewer = Plain::connect(server.address);
+        for (device, body) in ["tv", "phone"].into_iter().zip(expected) {
+            let answer = viewer.fetch_with("/pages/a", &format!("X-Device: {device}\r\n"));
+            assert_eq!(answer.body, body.as_bytes(), "{rules}: {device}");
+        }
+        server.finish();
+    };
+    fetch_all("", ["1", "1"]);
+    let rules = "[[edge.rules]]\npath = \"/pages/*\"\nheaders_vary = [\"X-Device\"]\n";
+    fetch_all(rules, ["2", "3"]);
+    fetch_all(rules, ["2", "3"]);
+}

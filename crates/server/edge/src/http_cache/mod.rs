@@ -26,7 +26,9 @@ pub(crate) use live::HELD_AFTER;
 pub use live::{ABSENT, INDEX_FRESH, ResponseKind, is_blocking_reload};
 pub use of_proxies::is_of_proxies;
 pub(crate) use reuse::is_secret;
-pub use reuse::{Renewal, Selecting, is_invalidating, renewal, update, validators};
+pub use reuse::{
+    Renewal, Selecting, is_invalidating, renewal, send_as_selected, update, validators,
+};
 pub use storing::{
     end_to_end, is_credential, is_for_one_viewer, is_of_connection, may_store, stored_fields,
 };

@@ -82,6 +82,15 @@ fn normal(request: &Fields, name: &str) -> Option<String> {
     Some(elements.join(","))
 }
 
+/// Gives a request's field the form by which it selects responses: the origin must not see a difference that no key has. A password or a cookie
+/// stays as it is, as it does there.
+pub fn send_as_selected(request: &mut Fields, name: &str) {
+    let Some(value) = normal(request, name).filter(|_| !is_secret(name)) else { return };
+    request.remove(|one| one.eq_ignore_ascii_case(name));
+    // With the blank that most lists and product names have.
+    request.push(name, value.replace(',', ", "));
+}
+
 /// The weight of a language in thousandths (RFC 9110 section 12.4.2), if it has a valid one or none.
 fn weight(element: &str) -> Option<u32> {
     let Some((_, parameter)) = element.split_once(';') else { return Some(1000) };

@@ -225,6 +225,42 @@ fn a_request_selects_a_variant_by_what_vary_names() {
     assert!(Selecting::of(&first, &Fields::default()).is_empty());
 }
 
+/// An origin may take `tv,` for another device than `tv`.
+#[test]
+fn requests_that_select_the_same_response_are_sent_in_the_same_form() {
+    for (name, same) in [
+        ("x-device", &["tv", "tv,", " tv ", ",tv", "tv, ,"][..]),
+        ("x-device", &["tv, 4k", "tv,4k", "tv ,, 4k"]),
+        ("x-device", &["", ",", " , "]),
+        ("user-agent", &["A (KHTML, like B)", "A (KHTML,like B)"]),
+        ("accept-language", &["en;q=0.8, DE", "de,en;q=0.8"]),
+    ] {
+        let vary = Fields::of(&[("Vary", name)]);
+        let sent: Vec<(Fields, Selecting)> = same
+            .iter()
+            .map(|value| {
+                let mut request = Fields::of(&[("A", "1"), (name, value), ("B", "2")]);
+                let before = Selecting::of(&request, &vary);
+                send_as_selected(&mut request, name);
+                let after = Selecting::of(&request, &vary);
+                assert_eq!(before, after, "{value:?}");
+                (request, after)
+            })
+            .collect();
+        assert!(sent.iter().all(|one| *one == sent[0]), "{sent:?}");
+        assert!(sent[0].0.has("A") && sent[0].0.has("B"));
+    }
+    let agent = "Mozilla/5.0 (X11; Linux) AppleWebKit/537.36 (KHTML, like Gecko)";
+    let mut request = Fields::of(&[("User-Agent", agent)]);
+    send_as_selected(&mut request, "user-agent");
+    assert_eq!(request, Fields::of(&[("user-agent", agent)]));
+    send_as_selected(&mut request, "x-none");
+    assert!(!request.has("x-none"));
+    let mut lines = Fields::of(&[("X-A", "1"), ("x-a", "2")]);
+    send_as_selected(&mut lines, "x-a");
+    assert_eq!(lines, Fields::of(&[("x-a", "1, 2")]));
+}
+
 #[test]
 fn the_order_of_languages_is_that_of_their_weights() {
     let response = Fields::of(&[("Vary", "Accept-Language")]);

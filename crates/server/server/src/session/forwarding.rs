@@ -3,7 +3,7 @@
 use crate::redact;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
-use edge::http_cache::{end_to_end, is_credential, is_of_proxies, latin1_of};
+use edge::http_cache::{end_to_end, is_credential, is_of_proxies, latin1_of, send_as_selected};
 use edge::rules::{PathSettings, is_same_header};
 use fullbore_http::{Cors, Reject, Request};
 use std::borrow::Cow;
@@ -117,6 +117,9 @@ pub(super) fn forwarded_request(
         sent.fields.push(name, latin1_of(&value));
     });
     sent.fields = end_to_end(sent.fields);
+    for name in settings.headers_vary() {
+        send_as_selected(&mut sent.fields, name);
+    }
     if worker.libraries.forwarded_for {
         sent.fields.push("X-Forwarded-For", address.to_canonical().to_string());
     }
