@@ -25,16 +25,18 @@ struct Identity {
 }
 
 impl Identity {
-    /// A bucket gets nothing of a viewer, and other origins get what the operator wants for this path.
-    fn that_travels(has_bucket: bool, settings: &PathSettings) -> Self {
+    /// A bucket gets nothing of a viewer, and other origins get what the operator wants for this path. A rule leaves passwords out so that viewers
+    /// share what they read: a request that changes something keeps them.
+    fn that_travels(has_bucket: bool, settings: &PathSettings, is_read: bool) -> Self {
         Self {
-            has_passwords: !has_bucket && settings.sends_passwords,
+            has_passwords: !has_bucket && (settings.sends_passwords || !is_read),
             has_cookies: !has_bucket && settings.sends_cookies,
         }
     }
 
-    fn of(worker: &Worker, settings: &PathSettings) -> Self {
-        Self::that_travels(worker.libraries.key_rules.has_bucket, settings)
+    fn of(worker: &Worker, settings: &PathSettings, request: &Request) -> Self {
+        let has_bucket = worker.libraries.key_rules.has_bucket;
+        Self::that_travels(has_bucket, settings, request.method.reads())
     }
 
     /// Whether a field is one of them.
@@ -46,7 +48,7 @@ impl Identity {
 
 /// Whether a request to a path with these settings tells the origin who its viewer is: by a password, or by a cookie.
 pub(super) fn is_personal((worker, settings): (&Worker, &PathSettings), request: &Request) -> bool {
-    let identity = Identity::of(worker, settings);
+    let identity = Identity::of(worker, settings, request);
     let mut is_personal = false;
     request.each_line(|name, _| is_personal |= identity.has(name));
     is_personal
@@ -90,7 +92,7 @@ pub(super) fn forwarded_request(
 ) -> ForwardedRequest {
     let sends_cookies = settings.sends_cookies;
     let checks_tokens = worker.libraries.gate.is_some();
-    let (is_read, identity) = (request.method.reads(), Identity::of(worker, settings));
+    let (is_read, identity) = (request.method.reads(), Identity::of(worker, settings, request));
     // The edge itself lets all pages read what it sends. Many origins vary their answers for browsers that ask, and then a film would be none.
     let answers_pages =
         is_read && !sends_cookies && worker.with_context(|context| context.cors == Cors::AnyOrigin);
@@ -100,7 +102,7 @@ pub(super) fn forwarded_request(
         let is_left_out = OWN.contains(&lower.as_str()) && (is_read || lower != "accept-encoding")
             || lower.starts_with("cmcd-")
             || lower == "origin" && answers_pages && !is_named(settings.headers_vary(), &lower)
-            || settings.drops_header(&lower)
+            || is_read && settings.drops_header(&lower)
             || settings.misspells_vary(&lower)
             || is_of_proxies(&lower)
             || is_named(&worker.libraries.own_headers, &lower)
@@ -155,7 +157,7 @@ mod tests {
     fn a_viewer_is_known_by_what_travels_and_to_a_bucket_by_nothing() {
         let known_by = |has_bucket, sends_cookies| {
             let settings = PathSettings::without_rule(sends_cookies);
-            let identity = Identity::that_travels(has_bucket, &settings);
+            let identity = Identity::that_travels(has_bucket, &settings, true);
             ["Authorization", "X_Emby-Token", "cookie", "X-Cookie"].map(|name| identity.has(name))
         };
         assert_eq!(known_by(false, false), [true, true, false, false]);
@@ -164,7 +166,11 @@ mod tests {
         assert_eq!(known_by(true, true), [false; 4]);
         let mut settings = PathSettings::default();
         settings.sends_passwords = false;
-        assert!(!Identity::that_travels(false, &settings).has("Authorization"));
+        let is_sent = |is_read| {
+            let identity = Identity::that_travels(false, &settings, is_read);
+            identity.has("Authorization")
+        };
+        assert_eq!([true, false].map(is_sent), [false, true], "only what reads is shared");
     }
 
     #[test]
