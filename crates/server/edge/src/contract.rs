@@ -393,6 +393,9 @@ pub struct Described {
     pub fresh_ms: u64,
     /// How much longer it may be served if the origin cannot be reached, in milliseconds.
     pub stale_ms: u64,
+    /// How much longer it may be served while it is being revalidated, in milliseconds.
+    #[serde(default)]
+    pub revalidating_ms: u64,
     /// The age of the origin's answer about it, in milliseconds.
     pub age_ms: u64,
     /// Whether it is served only because the origin cannot be reached.
@@ -566,6 +569,7 @@ mod tests {
             cache_control: Some("max-age=60, public".into()),
             fresh_ms: u64::MAX,
             stale_ms: u64::MAX,
+            revalidating_ms: u64::MAX,
             age_ms: u64::MAX,
             is_stale: false,
             expired_ms: u64::MAX,

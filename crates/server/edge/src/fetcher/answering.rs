@@ -10,7 +10,7 @@ use crate::contract::{
 };
 use crate::http_cache::{
     CacheStatus, Fields, ForwardReason, ForwardStatus, INDEX_FRESH, LifetimeRule,
-    RequestDirectives, ResponseKind, Tags, update,
+    RequestDirectives, ResponseKind, Tags, update, while_revalidating,
 };
 use crate::origin::{Found, Refused, Verdict};
 use crate::policy::{FIELDS_BYTES_MAX, Terms, terms};
@@ -183,7 +183,8 @@ impl Helper {
                 }
                 if is_awaited {
                     let present = self.ahead.take_first(object.number, offset / BLOCK_BYTES);
-                    let described = described(&object, is_stale, origin, body.is_some());
+                    let rule = self.origins.rule(path).lifetimes;
+                    let described = described((&object, rule), is_stale, origin, body.is_some());
                     let told = EdgeTold::Object(Described { present, ..described });
                     self.tell_with(told, Some(file));
                 }
@@ -472,8 +473,8 @@ impl Helper {
     }
 }
 
-/// What a 304 with this header says about an object, by the operator's `rule` for its path. Fields that it does not repeat stay as they were (RFC
-/// 9111 section 4.3.4).
+/// What a 304 with this header says about an object, by the operator's `rule` for its path. Fields that it does not repeat stay as they were
+/// (RFC 9111 section 4.3.4).
 ///
 /// # Errors
 /// If the object may not be kept any more, or is another version.
@@ -551,8 +552,9 @@ pub(super) fn stale_left(object: &Stored) -> Duration {
     said.terms.fresh.saturating_add(said.terms.stale).saturating_sub(said.at.elapsed())
 }
 
+/// What the server learns of an object, by the operator's `rule` for its path.
 fn described(
-    object: &Stored,
+    (object, rule): (&Stored, LifetimeRule),
     is_stale: bool,
     origin: Option<ForwardStatus>,
     is_new: bool,
@@ -563,6 +565,9 @@ fn described(
     let retry = if kind == ResponseKind::Index { INDEX_FRESH } else { RETRY };
     let fresh = if is_stale { retry.min(stale_left(object)) } else { fresh_left(object) };
     let stale = stale_left(object).saturating_sub(fresh);
+    let age = said.terms.age + said.at.elapsed();
+    let cache_control = said.terms.cache_control.as_deref().unwrap_or_default();
+    let revalidating = while_revalidating(cache_control, (age, expired), rule);
     Described {
         path: object.path.clone(),
         object: object.number,
@@ -574,7 +579,8 @@ fn described(
         cache_control: said.terms.cache_control.clone(),
         fresh_ms: fresh.as_millis() as u64,
         stale_ms: stale.as_millis() as u64,
-        age_ms: (said.terms.age + said.at.elapsed()).as_millis() as u64,
+        revalidating_ms: revalidating.as_millis() as u64,
+        age_ms: age.as_millis() as u64,
         is_stale,
         expired_ms: expired.as_millis() as u64,
         origin,

@@ -103,18 +103,27 @@ pub fn lifetime(
     }
 }
 
-/// RFC 9111 sections 4.2.4 and 5.2.2: what forbids stale responses forbids those after an error, too.
+/// RFC 9111 sections 4.2.4 and 5.2.2: what forbids stale responses forbids those after an error, too. So does a rule whose time is zero.
 fn may_be_stale(said: &Directives, rule: LifetimeRule) -> bool {
-    !rule.forbid_stale().iter().any(|name| said.has(name))
+    !rule.forbids_all_stale() && !rule.forbid_stale().iter().any(|name| said.has(name))
 }
 
-/// For how long after its freshness a film with this `Cache-Control`, and of this age, may be served while it is being revalidated (RFC 5861
-/// section 3). What arrives stale from another cache has less of that time, or none.
-pub fn while_revalidating(cache_control: &str, age: Duration) -> Duration {
+/// For how long after its freshness a film with this `Cache-Control` may be served while it is being revalidated (RFC 5861 section 3), by the
+/// operator's `rule`. It is of this age, and its time has been over for `expired`. What arrives stale from another cache has less of that time, or
+/// none.
+pub fn while_revalidating(
+    cache_control: &str,
+    (age, expired): (Duration, Duration),
+    rule: LifetimeRule,
+) -> Duration {
     let said = Directives::of(&Fields::of(&[("cache-control", cache_control)]), "cache-control");
     let seconds = said.seconds("stale-while-revalidate");
-    let seconds = seconds.filter(|_| may_be_stale(&said, LifetimeRule::default()));
-    let was_stale = age.saturating_sub(said.seconds("max-age").unwrap_or(age));
+    let seconds = seconds.filter(|_| may_be_stale(&said, rule));
+    let was_stale = match rule.fresh {
+        // It counts from the arrival, whatever the age.
+        Some(_) => expired,
+        None => age.saturating_sub(said.seconds("max-age").unwrap_or(age)),
+    };
     seconds.unwrap_or_default().saturating_sub(was_stale)
 }
 

@@ -73,8 +73,29 @@ fn how_long_a_film_is_served_while_it_is_revalidated() {
         ("s-maxage=60, stale-while-revalidate=30", 0, 0),
         ("no-cache, stale-while-revalidate=30", 0, 0),
     ] {
-        let lasted = while_revalidating(cache_control, seconds(age));
+        let times = (seconds(age), seconds(0));
+        let lasted = while_revalidating(cache_control, times, LifetimeRule::default());
         assert_eq!(lasted, seconds(lasts), "{cache_control}, {age} s old");
+    }
+}
+
+#[test]
+fn an_operators_lifetimes_hold_for_a_film_that_is_being_revalidated() {
+    let rule = |fresh: Option<u64>, stale: Option<u64>| LifetimeRule {
+        fresh: fresh.map(seconds),
+        stale: stale.map(seconds),
+        ..LifetimeRule::default()
+    };
+    for (rule, said, expired, lasts) in [
+        (rule(None, Some(0)), "max-age=60, stale-while-revalidate=30", 0, 0),
+        (rule(Some(9), Some(0)), "max-age=60, stale-while-revalidate=30", 0, 0),
+        (rule(None, Some(9)), "max-age=60, stale-while-revalidate=30", 0, 10),
+        (rule(Some(100), None), "max-age=60, stale-while-revalidate=30", 0, 30),
+        (rule(Some(100), None), "no-cache, stale-while-revalidate=30", 5, 25),
+        (rule(Some(100), None), "must-revalidate, stale-while-revalidate=30", 0, 0),
+    ] {
+        let lasted = while_revalidating(said, (seconds(80), seconds(expired)), rule);
+        assert_eq!(lasted, seconds(lasts), "{rule:?}: {said}");
     }
 }
 
@@ -396,6 +417,9 @@ fn an_operators_lifetime_takes_the_place_of_the_origins_or_of_none() {
         (always, 200, &[("Cache-Control", "max-age=5, must-revalidate")], [100, 0, 0, 0]),
         (always, 200, &[("Cache-Control", "stale-while-revalidate=7")], [100, 7, day, 0]),
         (always, 301, &[], [100, 0, day, 0]),
+        (always, 302, &[("Cache-Control", "max-age=5")], [5, 0, day, 0]),
+        (both, 307, &[("Cache-Control", "max-age=5")], [5, 0, day, 0]),
+        (both, 200, &[("Cache-Control", "max-age=5")], [100, 0, 100, 100]),
         (always, 404, &[], [0, 0, 0, 0]),
         (default, 200, &[("Last-Modified", DAY_BEFORE), DATE], [100, 0, day, 0]),
         (default, 200, &[("Cache-Control", "max-age=5")], [5, 0, day, 0]),
@@ -414,6 +438,12 @@ fn an_operators_lifetime_takes_the_place_of_the_origins_or_of_none() {
         let is = lifetime("/a", *status, &Fields::of(fields), 784_111_780, *rule);
         let is = [is.fresh, is.while_revalidating, is.if_unreachable, is.if_error];
         assert_eq!(is.map(|time| time.as_secs()), *expected, "{rule:?} {status} {fields:?}");
+    }
+    // Neither is a stale response served while it is revalidated, nor to a viewer who takes one.
+    let said = Fields::of(&[("Cache-Control", "max-age=5, stale-while-revalidate=7")]);
+    for (stale, expected) in [(0, (0, false)), (1, (7, true))] {
+        let is = lifetime("/a", 200, &said, NOW, rule(None, None, Some(stale)));
+        assert_eq!((is.while_revalidating.as_secs(), is.may_be_stale), expected, "{stale}");
     }
     let live = lifetime("/a.m3u8", 200, &Fields::default(), NOW, default);
     assert_eq!((live.fresh, live.if_unreachable), (seconds(100), seconds(10)));

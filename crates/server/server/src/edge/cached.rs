@@ -3,7 +3,6 @@
 use super::response_space::Taken;
 use disk::PresentBlocks;
 use edge::contract::{BLOCK_BYTES, Described, EdgeAsk, RESPONSES_FROM, Trouble};
-use edge::http_cache;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{
@@ -169,7 +168,6 @@ pub(crate) struct Cached {
     pub(crate) described: Described,
     pub(super) at: Instant,
     /// The object's counts when the origin answered.
-    while_revalidating: Duration,
     times_outdated: u64,
     times_invalid: u64,
 }
@@ -179,14 +177,10 @@ impl Cached {
     pub(super) fn new(live: Arc<Live>, described: Described) -> Self {
         let times_outdated = live.times_outdated.load(Relaxed);
         let times_invalid = live.times_invalid.load(Relaxed);
-        let cache_control = described.cache_control.as_deref().unwrap_or_default();
-        let age = Duration::from_millis(described.age_ms);
         if let Some((first, _)) = described.present {
             live.arrived.note(first..first.saturating_add(1));
         }
-        let while_revalidating = http_cache::while_revalidating(cache_control, age);
-        let at = Instant::now();
-        Self { live, described, at, while_revalidating, times_outdated, times_invalid }
+        Self { live, described, at: Instant::now(), times_outdated, times_invalid }
     }
 
     /// Whether it was fetched before a viewer requested it, and has just been requested for the first time.
@@ -217,7 +211,8 @@ impl Cached {
     /// Whether it may be served while it is being revalidated, because the origin says so. A film that was made stale, or is served because the
     /// origin can't be reached, may not.
     pub(super) fn may_be_revalidated_later(&self, now: Instant) -> bool {
-        !self.described.is_stale && self.is_within(self.while_revalidating, now)
+        !self.described.is_stale
+            && self.is_within(Duration::from_millis(self.described.revalidating_ms), now)
     }
 
     /// Whether its time, and `more` than that, is not over.
