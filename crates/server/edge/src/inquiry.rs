@@ -84,7 +84,7 @@ pub struct KeptCopy {
     pub present_bytes: u64,
     /// The entity tag, or else the date of the last change.
     pub version: Option<String>,
-    /// The origin's `Cache-Control`.
+    /// The origin's `Cache-Control`, or the header for CDNs that counts in its place, with its name.
     #[serde(default)]
     pub cache_control: Option<String>,
     /// Its age.

@@ -1,7 +1,7 @@
 //! Answers operators' questions about what is kept. An answer fits into a message, whatever origins and viewers have sent.
 
 use super::{Helper, answering};
-use crate::http_cache::is_secret;
+use crate::http_cache::{Directives, Fields, is_secret};
 use crate::inquiry::{Findings, Inquiry, KeptCopy, KeptPath};
 use crate::store::{Stored, StoredResponse};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ impl Helper {
             bytes: variant.size,
             present_bytes: variant.size,
             version: version.map(cut),
-            cache_control: variant.fields.first("cache-control").map(cut),
+            cache_control: deciding(&variant.fields).map(|said| cut(&said)),
             age_seconds: variant.age(now).as_secs(),
             fresh_seconds: variant.fresh_left(now).as_secs(),
             usable_seconds: usable.as_secs(),
@@ -135,6 +135,13 @@ impl Helper {
         let used = self.space().used(number)?;
         Some(now.saturating_duration_since(used).as_secs())
     }
+}
+
+/// What the origin says of lifetimes, with the name of its header if that is one for CDNs.
+fn deciding(fields: &Fields) -> Option<String> {
+    let (name, _) = Directives::deciding(fields);
+    let value = fields.joined(name)?;
+    Some(if name == "Cache-Control" { value } else { format!("{name}: {value}") })
 }
 
 /// The request fields that have selected a variant. Passwords and cookies are not shown.
@@ -186,6 +193,21 @@ mod tests {
     use crate::contract::{EdgeTold, PATH_BYTES_MAX};
     use crate::inquiry::FetchedAhead;
     use helper_process::packets::PACKET_BYTES_MAX;
+
+    #[test]
+    fn the_header_that_decides_is_shown() {
+        let plain = ("Cache-Control", "max-age=5, public");
+        for (fields, shown) in [
+            (&[][..], None),
+            (&[plain], Some("max-age=5, public")),
+            (&[plain, ("cdn-cache-control", "max-age=9")], Some("CDN-Cache-Control: max-age=9")),
+            // It is no dictionary, so it does not count.
+            (&[plain, ("CDN-Cache-Control", "&")], Some("max-age=5, public")),
+            (&[("Surrogate-Control", "max-age=7"), plain], Some("Surrogate-Control: max-age=7")),
+        ] {
+            assert_eq!(deciding(&Fields::of(fields)).as_deref(), shown, "{fields:?}");
+        }
+    }
 
     #[test]
     fn what_is_shown_of_a_copy_is_bounded() {

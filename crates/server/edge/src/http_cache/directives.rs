@@ -19,12 +19,17 @@ impl Directives {
 
     /// The directives that decide for this cache: those that a CDN's field addresses to it (RFC 9213 section 2.1), else `Cache-Control`.
     pub fn for_cdn(response: &Fields) -> Self {
+        Self::deciding(response).1
+    }
+
+    /// The same with the name of their header.
+    pub(crate) fn deciding(response: &Fields) -> (&'static str, Self) {
         if response.has("cdn-cache-control") {
             let elements = response.all("cdn-cache-control").flat_map(elements);
             let targeted = Self(elements.filter(|one| has_type(one)).map(directive).collect());
             // A field that is no dictionary is ignored, and so is an empty one.
             if !targeted.0.is_empty() && targeted.0.iter().all(|(name, _)| is_key(name)) {
-                return targeted;
+                return ("CDN-Cache-Control", targeted);
             }
         }
         if response.has("surrogate-control") {
@@ -34,10 +39,10 @@ impl Directives {
                 !name.contains(';') && value.as_ref().is_none_or(|value| !value.contains(';'))
             });
             if !targeted.0.is_empty() {
-                return targeted;
+                return ("Surrogate-Control", targeted);
             }
         }
-        Self::of(response, "cache-control")
+        ("Cache-Control", Self::of(response, "cache-control"))
     }
 
     /// Whether a directive is there, with an argument or without.
