@@ -36,6 +36,6 @@ pub use error::{KeyError, KeyFileFault, TokenFault};
 pub use make::{NewPair, PairFiles, make_key_file, make_key_pair_files};
 pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};
 pub use ring::KeyRing;
-pub use signatures::signatures;
+pub use signatures::without_signatures;
 pub use token::{Grant, Signature, Token};
 pub use verified::Verified;

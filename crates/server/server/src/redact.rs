@@ -2,6 +2,7 @@
 //! CMCD identifies viewers' sessions.
 
 use std::borrow::Cow;
+use token::without_signatures;
 
 /// Query arguments whose values are redacted.
 const REDACTED: [&[u8]; 2] = [b"token", b"cmcd"];
@@ -25,21 +26,6 @@ pub fn target(target: &[u8]) -> String {
 /// Any text with `-` for each token's signature.
 pub fn text(text: &[u8]) -> String {
     String::from_utf8_lossy(&without_signatures(text)).into_owned()
-}
-
-/// The same bytes with `-` for each token's signature. The rest of a token stays: it helps to see what went wrong.
-pub fn without_signatures(text: &[u8]) -> Cow<'_, [u8]> {
-    let (mut redacted, mut done_to) = (Vec::new(), 0);
-    for signature in token::signatures(text) {
-        redacted.extend_from_slice(&text[done_to..signature.start]);
-        redacted.push(b'-');
-        done_to = signature.end;
-    }
-    if done_to == 0 {
-        return Cow::Borrowed(text);
-    }
-    redacted.extend_from_slice(&text[done_to..]);
-    Cow::Owned(redacted)
 }
 
 /// Any text with `...` for each query, up to the next space. An origin may have addresses that grant access by their query.

@@ -88,13 +88,8 @@ fn redacted(url: &str) -> String {
         None => url,
     };
     let (path, query) = target.split_once('?').map_or((target, ""), |(path, _)| (path, "?..."));
-    let (mut kept, mut from) = (String::new(), 0);
-    for signature in token::signatures(path.as_bytes()) {
-        kept += path.get(from..signature.start).unwrap_or_default();
-        kept.push('-');
-        from = signature.end;
-    }
-    kept + path.get(from..).unwrap_or_default() + query
+    let path = token::without_signatures(path.as_bytes());
+    String::from_utf8_lossy(&path).into_owned() + query
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Keys of stored responses: the path, and the query as far as it is the origin's.
 
-use crate::redact;
 use config::Config;
 use edge::escaped;
 use edge::inquiry::HoldingRule;
@@ -71,7 +70,7 @@ pub(crate) fn key_of(
 fn query_sent_on(query: &[u8], (rules, settings): (&KeyRules, &PathSettings)) -> Vec<u8> {
     let kept = settings.query_sent_on(query);
     match rules.checks_tokens {
-        true => match redact::without_signatures(&kept) {
+        true => match token::without_signatures(&kept) {
             Cow::Owned(redacted) => redacted,
             Cow::Borrowed(_) => kept,
         },

@@ -1,6 +1,5 @@
 //! What of a viewer's request travels to the origin.
 
-use crate::redact;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
 use edge::http_cache::{end_to_end, is_credential, is_of_proxies, latin1_of, send_as_selected};
@@ -113,7 +112,7 @@ pub(super) fn forwarded_request(
         // A page's requests name its address in `Referer`, and its token with it. With the signature, the origin, or a reader of its log, could get
         // the films.
         let value = match checks_tokens {
-            true => redact::without_signatures(value),
+            true => token::without_signatures(value),
             false => Cow::Borrowed(value),
         };
         sent.fields.push(name, latin1_of(&value));
