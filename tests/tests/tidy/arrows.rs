@@ -50,7 +50,7 @@ const ARROWS: &str = "
     net:            reactor
     s3:             escape files outbound
     outbound:       files
-    token:          files
+    token:          escape files
     listener:       http
     helper_process:
     http:           escape

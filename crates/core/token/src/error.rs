@@ -16,12 +16,23 @@ pub enum TokenFault {
     Wrong,
     /// It is genuine, but has expired.
     Expired,
+    /// It is genuine, but begins later.
+    NotYet,
+    /// It is genuine, and demands what this server can't do.
+    Unsupported,
 }
 
 impl TokenFault {
     /// Every reason, for registering counters.
-    pub const ALL: [Self; 5] =
-        [Self::Missing, Self::Malformed, Self::UnknownKey, Self::Wrong, Self::Expired];
+    pub const ALL: [Self; 7] = [
+        Self::Missing,
+        Self::Malformed,
+        Self::UnknownKey,
+        Self::Wrong,
+        Self::Expired,
+        Self::NotYet,
+        Self::Unsupported,
+    ];
 
     /// The reason as a counter's label.
     pub fn as_str(self) -> &'static str {
@@ -31,6 +42,8 @@ impl TokenFault {
             Self::UnknownKey => "token_unknown_key",
             Self::Wrong => "token_wrong",
             Self::Expired => "token_expired",
+            Self::NotYet => "token_not_yet",
+            Self::Unsupported => "token_unsupported",
         }
     }
 }

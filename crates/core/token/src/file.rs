@@ -33,10 +33,24 @@ const OTHERS_READ: u32 = 0o007;
 
 /// The keys in a file, in order; at least one.
 pub(crate) fn read(path: &Path) -> Result<Vec<Key>, KeyError> {
-    read_file(path).map_err(|fault| KeyError::File { file: path.to_owned(), fault })
+    read_as(path, parse, Key::is_secret)
 }
 
-fn read_file(path: &Path) -> Result<Vec<Key>, KeyFileFault> {
+/// The keys in a file of the form that `parse` reads.
+pub(crate) fn read_as<K>(
+    path: &Path,
+    parse: impl Fn(&str) -> Result<Vec<K>, KeyFileFault>,
+    is_secret: impl Fn(&K) -> bool,
+) -> Result<Vec<K>, KeyError> {
+    read_file(path, parse, is_secret)
+        .map_err(|fault| KeyError::File { file: path.to_owned(), fault })
+}
+
+fn read_file<K>(
+    path: &Path,
+    parse: impl Fn(&str) -> Result<Vec<K>, KeyFileFault>,
+    is_secret: impl Fn(&K) -> bool,
+) -> Result<Vec<K>, KeyFileFault> {
     let file = files::open(path).map_err(KeyFileFault::Unreadable)?;
     let mode = mode(&file)?;
     if mode & OTHERS_WRITE != 0 {
@@ -45,7 +59,7 @@ fn read_file(path: &Path) -> Result<Vec<Key>, KeyFileFault> {
     let bytes = files::read_open(file, FILE_BYTES_MAX).map_err(KeyFileFault::Unreadable)?;
     let text = std::str::from_utf8(&bytes).map_err(|_| KeyFileFault::NotText)?;
     let keys = parse(text)?;
-    if mode & OTHERS_READ != 0 && keys.iter().any(Key::is_secret) {
+    if mode & OTHERS_READ != 0 && keys.iter().any(is_secret) {
         return Err(KeyFileFault::OpenToOthers(mode));
     }
     Ok(keys)
@@ -76,16 +90,24 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Key>, KeyFileFault> {
 
 /// Parses the key of HMAC in a line; the error describes a valid key.
 fn shared(line: &str) -> Result<Key, &'static str> {
-    let (id, secret) = line.split_once(':').ok_or("a key is written ID:SECRET")?;
-    if !is_key_id(id) {
-        return Err("an id is 1 to 32 letters, digits, - or _");
-    }
-    let secret = HEXLOWER.decode(secret.as_bytes()).map(Zeroizing::new);
+    let (id, digits) = split_shared(line)?;
+    Ok(Key::hmac(id, &secret(digits)?))
+}
+
+/// The id and the digits of the secret in a line.
+pub(crate) fn split_shared(line: &str) -> Result<(&str, &str), &'static str> {
+    let (id, digits) = line.split_once(':').ok_or("a key is written ID:SECRET")?;
+    if is_key_id(id) { Ok((id, digits)) } else { Err("an id is 1 to 32 letters, digits, - or _") }
+}
+
+/// The secret with these digits.
+pub(crate) fn secret(digits: &str) -> Result<Zeroizing<Vec<u8>>, &'static str> {
+    let secret = HEXLOWER.decode(digits.as_bytes()).map(Zeroizing::new);
     let secret = secret.map_err(|_| "a secret is lower-case hex digits")?;
     if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&secret.len()) {
         return Err("a secret has 64 to 128 hex digits");
     }
-    Ok(Key::hmac(id, &secret))
+    Ok(secret)
 }
 
 #[cfg(test)]

@@ -64,8 +64,7 @@ impl Key {
 
     fn ed25519(public: [u8; PUBLIC_KEY_BYTES], private: Option<Ed25519KeyPair>) -> Option<Self> {
         let parsed = ParsedPublicKey::new(&ED25519, public).ok()?;
-        let id = HEXLOWER.encode(&digest(&SHA256, &public).as_ref()[..NAME_BYTES]);
-        Some(Self { id, kind: Kind::Ed25519 { public, parsed, private } })
+        Some(Self { id: ed25519_id(&public), kind: Kind::Ed25519 { public, parsed, private } })
     }
 
     /// Whether the key can sign.
@@ -114,6 +113,11 @@ impl Key {
             _ => false,
         }
     }
+}
+
+/// The id of a key of Ed25519.
+pub(crate) fn ed25519_id(public: &[u8]) -> String {
+    HEXLOWER.encode(&digest(&SHA256, public).as_ref()[..NAME_BYTES])
 }
 
 /// A checksum that shows at once that a token is for another path: lists of thousands of titles are compared with one token.

@@ -15,10 +15,13 @@
 //! * A signature is checked by a key of its own kind only: a public key is never taken for a secret.
 //! * Keys are never printed, and are wiped from memory where that memory is ours.
 //!
+//! Tokens that other programs sign in a standard's form, Common Access Tokens, are in `cat`.
+//!
 //! The same token format proves that a request is a node's copy of a title (`copies.rs`), with keys of its own.
 //!
 //! Read first: `token.rs` for the format, `place.rs` for its place in a URL, then `ring.rs`.
 
+mod cat;
 mod copies;
 mod error;
 mod file;
@@ -31,11 +34,15 @@ mod signatures;
 mod token;
 mod verified;
 
+pub use cat::{
+    CAT_ARGUMENT, CAT_HEADER, CatFault, CatGrant, CatNetwork, CatRequest, CatScope, CatSettings,
+    cat_in_cookie, cat_in_query, has_cat_form, is_cat,
+};
 pub use copies::{COPY_HEADER, CopyRing, copy_key_days, copy_key_line};
 pub use error::{KeyError, KeyFileFault, TokenFault};
 pub use make::{NewPair, PairFiles, make_key_file, make_key_pair_files};
 pub use place::{SEGMENTS, before_path, in_query, url_path, url_query};
 pub use ring::KeyRing;
-pub use signatures::without_signatures;
+pub use signatures::{without_own_signatures, without_signatures};
 pub use token::{Grant, Signature, Token};
 pub use verified::Verified;

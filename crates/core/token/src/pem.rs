@@ -1,4 +1,4 @@
-//! Keys of Ed25519 as OpenSSL writes them: DER in blocks of base64 (RFC 7468, RFC 8410).
+//! Keys as OpenSSL writes them, ours of Ed25519: DER in blocks of base64 (RFC 7468, RFC 8410).
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::key::{Key, PUBLIC_KEY_BYTES};
 
 /// The bytes before the key in a SubjectPublicKeyInfo of Ed25519 (RFC 8410, section 4). The key's 32 bytes end it.
-const PUBLIC_DER: [u8; 12] =
+pub(crate) const PUBLIC_DER: [u8; 12] =
     [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
 const BEGIN: &str = "-----BEGIN ";
@@ -23,15 +23,32 @@ pub(crate) fn label(line: &str) -> Option<&str> {
     line.strip_prefix(BEGIN)?.strip_suffix(DASHES)
 }
 
+/// The content of a block.
+pub(crate) struct Block {
+    /// It is a public key, and not a private one.
+    pub(crate) is_public: bool,
+    pub(crate) der: Zeroizing<Vec<u8>>,
+}
+
 /// Parses the block of this `label`, whose remaining lines come from `lines`; the error describes a valid block.
 pub(crate) fn read<'t>(
     label: &str,
     lines: impl Iterator<Item = &'t str>,
 ) -> Result<Key, &'static str> {
+    let Block { is_public, der } = read_block(label, lines)?;
+    let key = if is_public { public(&der) } else { Key::private(&der) };
+    key.ok_or("a block holds a key of Ed25519, as `openssl genpkey -algorithm ed25519` writes it")
+}
+
+/// As [`read`], for a key of any kind.
+pub(crate) fn read_block<'t>(
+    label: &str,
+    lines: impl Iterator<Item = &'t str>,
+) -> Result<Block, &'static str> {
     if label != PUBLIC && label != PRIVATE {
         return Err("a block is a PUBLIC KEY or a PRIVATE KEY");
     }
-    let mut body = Zeroizing::new(String::with_capacity(128));
+    let mut body = Zeroizing::new(String::with_capacity(512));
     let mut is_whole = false;
     for line in lines {
         if let Some(rest) = line.strip_prefix(END) {
@@ -44,8 +61,7 @@ pub(crate) fn read<'t>(
         return Err("this block has no end");
     }
     let der = decode(&body).ok_or("a block holds base64")?;
-    let key = if label == PUBLIC { public(&der) } else { Key::private(&der) };
-    key.ok_or("a block holds a key of Ed25519, as `openssl genpkey -algorithm ed25519` writes it")
+    Ok(Block { is_public: label == PUBLIC, der })
 }
 
 fn public(der: &[u8]) -> Option<Key> {

@@ -8,7 +8,7 @@ const SEGMENT: &str = "t";
 pub const SEGMENTS: usize = 2;
 
 /// The name of a token in a query.
-const ARGUMENT: &str = "token";
+pub(crate) const ARGUMENT: &str = "token";
 
 /// The path of a URL with `token` in front of `path`, which is percent-encoded and has no leading slash.
 pub fn url_path(token: &str, path: &str) -> String {

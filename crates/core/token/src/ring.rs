@@ -7,14 +7,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use files::FileStamp;
 
+use crate::cat::CatKeys;
 use crate::key::Key;
 use crate::token::{self, Grant, Token};
 use crate::verified::Good;
-use crate::{KeyError, KeyFileFault, TokenFault, Verified, file, pem};
+use crate::{
+    CatFault, CatGrant, CatRequest, CatSettings, KeyError, KeyFileFault, TokenFault, Verified,
+    file, pem,
+};
 
 /// Keys with different ids. There is at least one, unless the caller allows for keys that come later.
 pub struct KeyRing {
     keys: Vec<Key>,
+    /// The keys of Common Access Tokens, if those are accepted.
+    cats: Option<Box<CatKeys>>,
     /// The state of its files just before they were read.
     stamps: Vec<FileStamp>,
     /// Distinguishes this ring from every other one of the process.
@@ -75,7 +81,40 @@ impl KeyRing {
     }
 
     fn of(keys: Vec<Key>, stamps: Vec<FileStamp>) -> Self {
-        Self { keys, stamps, number: RINGS.fetch_add(1, Ordering::Relaxed) }
+        Self { keys, cats: None, stamps, number: RINGS.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// A ring without any key.
+    pub fn none() -> Self {
+        Self::of(Vec::new(), Vec::new())
+    }
+
+    /// This ring, which also accepts Common Access Tokens by the keys in files.
+    ///
+    /// # Errors
+    /// If a file cannot be read, has the wrong form or permissions, no key, or repeats an id.
+    pub fn with_cats(mut self, settings: &CatSettings<'_>) -> Result<Self, KeyError> {
+        self.stamps.extend(settings.keys.iter().map(|file| FileStamp::take(file.clone())));
+        self.cats = Some(Box::new(CatKeys::read(settings)?));
+        Ok(self)
+    }
+
+    /// This ring, which also accepts Common Access Tokens by the keys in `text`, which has the form of a file.
+    ///
+    /// # Errors
+    /// If it has another form, no key, or an id twice.
+    pub fn with_cats_of(
+        mut self,
+        text: &str,
+        settings: &CatSettings<'_>,
+    ) -> Result<Self, KeyFileFault> {
+        self.cats = Some(Box::new(CatKeys::parse(text, settings)?));
+        Ok(self)
+    }
+
+    /// Whether it accepts Common Access Tokens.
+    pub fn takes_cats(&self) -> bool {
+        self.cats.is_some()
     }
 
     /// Whether a file was replaced or written since it was read. It costs one stat per file; call it every few seconds. A missing file is not
@@ -86,12 +125,13 @@ impl KeyRing {
 
     /// Whether it has no key.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.keys.is_empty() && self.cats.is_none()
     }
 
     /// Whether this ring can sign.
     pub fn is_secret(&self) -> bool {
         self.keys.iter().any(Key::is_secret)
+            || self.cats.as_ref().is_some_and(|cats| cats.is_secret())
     }
 
     /// The text of a key file with the public halves of this ring's keys of Ed25519, in order: all that a server needs to check this ring's
@@ -184,6 +224,39 @@ impl KeyRing {
             Err(TokenFault::Wrong) => check(verified, other),
             checked => checked,
         }
+    }
+
+    /// Checks that the Common Access Token `text` allows `request`.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn check_cat(&self, text: &[u8], request: &CatRequest<'_>) -> Result<(), CatFault> {
+        let cats = self.cats.as_ref().ok_or(CatFault::UnknownKey)?;
+        cats.open(text)?.check(request)
+    }
+
+    /// As [`check_cat`](Self::check_cat), but without verifying a token that `verified` remembers as genuine; a newly verified one is remembered.
+    ///
+    /// # Errors
+    /// As [`check_cat`](Self::check_cat).
+    pub fn check_cat_again(
+        &self,
+        verified: &mut Verified,
+        text: &[u8],
+        request: &CatRequest<'_>,
+    ) -> Result<(), CatFault> {
+        if let Some(claims) = verified.find_cat(self.number, text) {
+            return claims.check(request);
+        }
+        let claims = self.cats.as_ref().ok_or(CatFault::UnknownKey)?.open(text)?;
+        let checked = claims.check(request);
+        verified.remember_cat(self.number, text, claims);
+        checked
+    }
+
+    /// A Common Access Token for `grant`, signed with the first of these keys that can sign, and that key's id; `None` if there is none.
+    pub fn sign_cat(&self, grant: &CatGrant<'_>) -> Option<(String, String)> {
+        self.cats.as_ref()?.sign(grant)
     }
 
     /// The token in `text`, if it is genuine, and the prefix of `path` that it covers.

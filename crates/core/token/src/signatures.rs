@@ -6,20 +6,33 @@
 //!
 //! Invariants:
 //! * Everything that [`crate::Token::parse`] accepts is found in any text, and some of what it rejects.
-//! * Time is linear in the length of the text, and nothing is allocated.
+//! * Time is linear in the length of the text, and nothing is allocated where nothing is found.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
+use crate::cat;
 use crate::token::{CHECK_BYTES, ED25519_BYTES, HMAC_BYTES, KEY_ID_BYTES_MAX, is_of_key_id};
 
 const HMAC_DIGITS: usize = 2 * HMAC_BYTES;
 const ED25519_DIGITS: usize = 2 * (ED25519_BYTES + CHECK_BYTES);
 
-/// `text` with `-` for each token's signature. The rest of a token stays: it helps to see what went wrong.
+/// `text` with `-` for each token's signature, those of Common Access Tokens included. The rest of a token stays: it helps to see what went wrong.
 pub fn without_signatures(text: &[u8]) -> Cow<'_, [u8]> {
+    let mut found: Vec<_> = signatures(text).chain(cat::tails(text)).collect();
+    // No token is within another: ours have dots, and Common Access Tokens have none.
+    found.sort_unstable_by_key(|signature| signature.start);
+    without(text, found)
+}
+
+/// As [`without_signatures`], where Common Access Tokens stay: another server may check those.
+pub fn without_own_signatures(text: &[u8]) -> Cow<'_, [u8]> {
+    without(text, signatures(text))
+}
+
+fn without(text: &[u8], found: impl IntoIterator<Item = Range<usize>>) -> Cow<'_, [u8]> {
     let (mut redacted, mut done_to) = (Vec::new(), 0);
-    for signature in signatures(text) {
+    for signature in found {
         redacted.extend_from_slice(&text[done_to..signature.start]);
         redacted.push(b'-');
         done_to = signature.end;
@@ -103,7 +116,7 @@ impl Search<'_> {
 
 /// The first character of `text`, which is not empty, percent-decoded, and the number of bytes it takes there. Encoded twice, `1` is
 /// `%2531`. A `%` that encodes nothing is itself.
-fn character(text: &[u8]) -> (u8, usize) {
+pub(crate) fn character(text: &[u8]) -> (u8, usize) {
     let [b'%', rest @ ..] = text else { return (text[0], 1) };
     let mut encoded = rest;
     while let [b'2', b'5', inner @ ..] = encoded {
@@ -121,7 +134,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn without(text: &str) -> String {
+    fn redacted(text: &str) -> String {
         String::from_utf8(without_signatures(text.as_bytes()).into_owned()).unwrap()
     }
 
@@ -148,7 +161,7 @@ mod tests {
                 (token.as_str(), token.as_str()),
             ] {
                 let expected = format!("{before}{token}{behind}").replace(&signature, "-");
-                assert_eq!(without(&format!("{before}{token}{behind}")), expected);
+                assert_eq!(redacted(&format!("{before}{token}{behind}")), expected);
             }
         }
     }
@@ -161,13 +174,13 @@ mod tests {
         let thrice = twice.replace("%25", "%2525");
         let token = |signature: &str| format!("/t/1790000000.{signature}.k1.2c/a");
         for signature in [&once, &twice, &thrice] {
-            assert_eq!(without(&token(signature)), token("-"));
+            assert_eq!(redacted(&token(signature)), token("-"));
         }
         let (before, behind) = (encoded("1790000000."), encoded(".k1.2"));
         let whole = format!("{before}{digits}{behind}");
         let expected = format!("{before}-{behind}");
-        assert_eq!(without(&whole), expected);
-        assert_eq!(without(&whole.to_lowercase()), expected.to_lowercase());
+        assert_eq!(redacted(&whole), expected);
+        assert_eq!(redacted(&whole.to_lowercase()), expected.to_lowercase());
     }
 
     #[test]
@@ -192,7 +205,7 @@ mod tests {
             format!("1.{z}.{}.2", "k".repeat(KEY_ID_BYTES_MAX + 1)),
             format!("1.{z}%2Fk.2"),
         ] {
-            assert_eq!(without(&text), text);
+            assert_eq!(redacted(&text), text);
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use crate::cat::Claims;
 use crate::token::leading;
 
 /// Remembers one good token. Uses only a pointer of memory until there is one.
@@ -13,11 +14,15 @@ use crate::token::leading;
 pub struct Verified(Option<Box<Remembered>>);
 
 #[derive(Debug)]
-struct Remembered {
-    good: Good,
-    /// The token's text, then the prefix.
-    bytes: Box<[u8]>,
-    text_bytes: usize,
+enum Remembered {
+    Own {
+        good: Good,
+        /// The token's text, then the prefix.
+        bytes: Box<[u8]>,
+        text_bytes: usize,
+    },
+    /// A Common Access Token: its claims are compared with each request.
+    Cat { ring: u64, text: Box<[u8]>, claims: Claims },
 }
 
 /// The facts about a good token besides its text and the prefix.
@@ -36,7 +41,7 @@ pub(crate) struct Good {
 impl Verified {
     /// The time when the token `text` ends, if it is known to be good for `path` and `client` under the ring of this number.
     pub(crate) fn find(&self, ring: u64, text: &[u8], path: &[u8], client: IpAddr) -> Option<u64> {
-        let Remembered { good, bytes, text_bytes } = self.0.as_deref()?;
+        let Remembered::Own { good, bytes, text_bytes } = self.0.as_deref()? else { return None };
         let (known, prefix) = bytes.split_at(*text_bytes);
         let is_known = good.ring == ring && known == text && good.client == client;
         let is_covered = is_known && leading(path, good.depth) == Some(prefix);
@@ -46,6 +51,21 @@ impl Verified {
     /// Remembers that the token `text` is good for `prefix`, replacing the earlier one.
     pub(crate) fn remember(&mut self, good: Good, text: &[u8], prefix: &[u8]) {
         let bytes = [text, prefix].concat().into_boxed_slice();
-        self.0 = Some(Box::new(Remembered { good, bytes, text_bytes: text.len() }));
+        self.0 = Some(Box::new(Remembered::Own { good, bytes, text_bytes: text.len() }));
+    }
+
+    /// The claims of the Common Access Token `text`, if it is known to be genuine under the ring of this number.
+    pub(crate) fn find_cat(&self, ring: u64, text: &[u8]) -> Option<&Claims> {
+        match self.0.as_deref()? {
+            Remembered::Cat { ring: known_ring, text: known, claims } => {
+                (*known_ring == ring && **known == *text).then_some(claims)
+            }
+            Remembered::Own { .. } => None,
+        }
+    }
+
+    /// Remembers that the Common Access Token `text` is genuine, replacing the earlier token.
+    pub(crate) fn remember_cat(&mut self, ring: u64, text: &[u8], claims: Claims) {
+        self.0 = Some(Box::new(Remembered::Cat { ring, text: text.into(), claims }));
     }
 }
