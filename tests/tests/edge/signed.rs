@@ -66,6 +66,45 @@ fn tokens_are_checked_first_and_are_no_part_of_the_cache() {
     assert_eq!(viewer.fetch("/films/a.mp4").status, 403, "cached, and still only with a token");
 }
 
+#[test]
+fn common_access_tokens_reach_neither_the_origin_nor_the_cache() {
+    let (origin, folder) = (Origin::start(), tempdir().unwrap());
+    let film = origin.put("/films/a.mp4", 1, 1000, "Cache-Control: max-age=3600\r\n");
+    let key = folder.path().join("cat.key");
+    let ran = tool::run(Command::new(program()).args(["sign", "--new-key"]).arg(&key));
+    assert!(ran.success, "{}", ran.stderr);
+    let server = Launch::bare()
+        .config(&format!("[signing]\ncat_keys = [{key:?}]\n"))
+        .arguments("--tls off --workers 1 --origin")
+        .argument(origin.url())
+        .arguments("--cache")
+        .argument(folder.path().join("cache"))
+        .start();
+    let cat = |more: &str| sign(&key, &format!("--cat films/a.mp4 --expires 1h{more}"));
+    let (in_path, in_query) = (cat(" --method GET"), cat(" --query"));
+    let token = in_query.split_once("CAT=").unwrap().1;
+    let end = &token[token.len() - 43..];
+    let header = format!("CTA-Common-Access-Token: {token}\r\n");
+    let cookie = format!("Cookie: CTA-Common-Access-Token={token}\r\n");
+    let referer = format!("Referer: https://h{in_query}\r\n");
+    let mut viewer = Plain::connect(server.address);
+    assert_eq!(viewer.fetch("/films/a.mp4").status, 403);
+    for (target, lines) in [
+        (&*in_query, &*referer),
+        (&*in_path, ""),
+        ("/films/a.mp4", &*header),
+        ("/films/a.mp4", &*cookie),
+        (&format!("{in_query}&CMCD=br%3D1"), ""),
+    ] {
+        let answer = viewer.fetch_with(target, lines);
+        assert!(answer.status == 200 && answer.body == *film, "{target}: {}", answer.head);
+    }
+    let seen = origin.seen();
+    assert_eq!(seen.len(), 1, "one response for every token: {seen:?}");
+    assert!(seen[0].path == "/films/a.mp4" && !seen[0].head.contains(end), "{seen:?}");
+    assert!(!seen[0].head.contains("CTA-") && seen[0].head.contains("https://h/films/a.mp4"));
+}
+
 /// A page's address is in the requests that it makes, and may be an argument of another page.
 #[test]
 fn tokens_reach_the_origin_in_no_header_and_no_argument() {

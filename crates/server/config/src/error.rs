@@ -106,6 +106,11 @@ pub enum ConfigError {
         "signing.required is set without signing.keys, so nothing would need a token; make a key with `fullbore sign --new-key FILE`"
     )]
     RequiredWithoutKeys,
+    /// Issuers or audiences of Common Access Tokens without `signing.cat_keys`.
+    #[error(
+        "signing.cat_issuers and signing.cat_audiences need signing.cat_keys: name a file with keys of Common Access Tokens there"
+    )]
+    CatsWithoutKeys,
     /// `signing.keys` with an empty `signing.required`.
     #[error(
         "signing.required is empty, so nothing would need a token; leave it out to require one for everything"

@@ -41,6 +41,11 @@ fn own_files(config: &Config) -> Vec<OwnFile> {
             "move it elsewhere, such as to /etc/fullbore, and name it there in signing.keys";
         files.push(keep(path, "a key of signed URLs", advice));
     }
+    for path in &config.signing.cat_keys {
+        let advice =
+            "move it elsewhere, such as to /etc/fullbore, and name it there in signing.cat_keys";
+        files.push(keep(path, "a key of Common Access Tokens", advice));
+    }
     if let Some(path) = &config.signing.copies {
         let advice =
             "move it elsewhere, such as to /etc/fullbore, and name it there in signing.copies";
@@ -213,6 +218,8 @@ mod tests {
         let inside = library.join("films/secret");
         let mut signing = config.clone();
         signing.signing.keys = vec![beside.join("good.key"), inside.clone()];
+        let mut cats = config.clone();
+        cats.signing.cat_keys = vec![inside.clone()];
         let mut tls = config.clone();
         tls.tls.enabled = true;
         tls.tls.certificates = vec![Certificate { cert: inside.clone(), key: inside.clone() }];
@@ -226,6 +233,7 @@ mod tests {
         let file = Config { file: Some(inside.clone()), ..config.clone() };
         for (config, what) in [
             (signing, "signed URLs"),
+            (cats, "Common Access Tokens"),
             (tls, "private key"),
             (lists, "list of addresses"),
             (origin, "a header for an origin"),

@@ -21,15 +21,34 @@ pub struct Signing {
     /// are not counted as views.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub copies: Option<PathBuf>,
+    /// Files with keys of Common Access Tokens (CTA-5007-B). If empty, such tokens are not accepted.
+    pub cat_keys: Vec<PathBuf>,
+    /// The issuers whose Common Access Tokens count; empty for every holder of a key.
+    pub cat_issuers: Vec<String>,
+    /// The names that this server answers to in Common Access Tokens for an audience.
+    pub cat_audiences: Vec<String>,
 }
 
 impl Default for Signing {
     fn default() -> Self {
-        Self { keys: Vec::new(), required: vec!["/".into()], may_be_empty: false, copies: None }
+        Self {
+            keys: Vec::new(),
+            required: vec!["/".into()],
+            may_be_empty: false,
+            copies: None,
+            cat_keys: Vec::new(),
+            cat_issuers: Vec::new(),
+            cat_audiences: Vec::new(),
+        }
     }
 }
 
 impl Signing {
+    /// Whether files with keys of any kind are configured.
+    pub fn has_files(&self) -> bool {
+        !self.keys.is_empty() || !self.cat_keys.is_empty()
+    }
+
     /// Whether the file at `path` in the library needs a token, once there are keys.
     pub fn requires(&self, path: &Path) -> bool {
         let prefixes =
@@ -42,7 +61,12 @@ impl Signing {
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
-        if self.keys.is_empty() && self.required != Self::default().required {
+        if self.cat_keys.is_empty()
+            && !(self.cat_issuers.is_empty() && self.cat_audiences.is_empty())
+        {
+            return Err(ConfigError::CatsWithoutKeys);
+        }
+        if !self.has_files() && self.required != Self::default().required {
             return Err(ConfigError::RequiredWithoutKeys);
         }
         if self.required.is_empty() {

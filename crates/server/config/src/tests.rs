@@ -150,8 +150,7 @@ fn what_needs_a_token_is_said_without_doubt() {
         let signing = Signing {
             keys: keys.iter().map(PathBuf::from).collect(),
             required: required.iter().map(|path| (*path).into()).collect(),
-            may_be_empty: false,
-            copies: None,
+            ..Signing::default()
         };
         Config { signing, ..Config::default() }.check().map_err(|error| error.to_string())
     };
@@ -164,6 +163,17 @@ fn what_needs_a_token_is_said_without_doubt() {
     assert!(of(&["k"], &[]).unwrap_err().contains("leave it out"));
     assert!(of(&[], &["films"]).unwrap_err().contains("signing.keys"));
     assert_eq!(of(&[], &["/"]), Ok(()));
+    let cats = |keys: &[&str], required: &str| {
+        let signing = Signing {
+            cat_keys: keys.iter().map(PathBuf::from).collect(),
+            cat_audiences: vec!["tv".into()],
+            required: vec![required.into()],
+            ..Signing::default()
+        };
+        Config { signing, ..Config::default() }.check().map_err(|error| error.to_string())
+    };
+    assert!(cats(&[], "/").unwrap_err().contains("signing.cat_keys"));
+    assert_eq!(cats(&["k"], "films"), Ok(()));
 }
 
 #[test]

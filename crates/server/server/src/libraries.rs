@@ -5,7 +5,7 @@ use crate::folders::{AllFolders, Folders, Health, LibraryFolders, Tables};
 use crate::hosts::Hosts;
 use crate::page::PageSettings;
 use crate::title_listing::TitleListing;
-use crate::token_gate::Gate;
+use crate::token_gate::{CheckedTokens, Gate};
 use config::Config;
 use disk::{File, Files, Inode, OpenError};
 use fullbore_http::{Field, LibraryPath, Method, Request};
@@ -79,7 +79,9 @@ impl Libraries {
         };
         let all = folders.iter().zip(listings).map(library).collect::<io::Result<_>>()?;
         let mut key_rules = KeyRules::of(config);
-        key_rules.checks_tokens = gate.is_some();
+        if gate.is_none() {
+            key_rules.tokens = CheckedTokens::None;
+        }
         let public = config.edge.public_scheme_and_host();
         Ok(Self {
             all,

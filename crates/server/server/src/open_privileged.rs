@@ -20,7 +20,7 @@ use crate::title_listing::TitleListing;
 use crate::upgrade::{Inherited, ListenerSet, PlainListener};
 use crate::worker::Shared;
 use config::own_files::OwnFiles;
-use config::{Config, Route, Switch};
+use config::{Config, Route, Signing, Switch};
 use delivery::KernelOffload;
 use machine::{Headroom, Machine, MemoryLimit, MemoryPressure, ReservedPages, Topology};
 use net::listener::local_address;
@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use telemetry::since_1970;
 use tls::{AlpnProofs, TlsContext, TlsOptions};
-use token::{CopyRing, KeyRing};
+use token::{CatSettings, CopyRing, KeyRing};
 
 /// The size of the file table that is reserved before there are workers: half a MiB. Beyond that it still doubles, rarely.
 const FILES_RESERVED: u64 = 1 << 16;
@@ -336,15 +336,20 @@ fn load_tls(config: &Config, proofs: AlpnProofs) -> Result<Option<TlsContext>, S
 /// # Errors
 /// If a key file cannot be used.
 pub(crate) fn load_keys(config: &Config) -> Result<Option<Arc<KeyRing>>, StartError> {
-    if config.signing.keys.is_empty() {
+    let Signing { keys: files, cat_keys, cat_issuers, cat_audiences, .. } = &config.signing;
+    if !config.signing.has_files() {
         return Ok(None);
     }
-    let files = &config.signing.keys;
-    let read = match config.signing.may_be_empty {
-        true => KeyRing::read_perhaps_empty(files),
-        false => KeyRing::read(files),
+    let keys = match config.signing.may_be_empty {
+        _ if files.is_empty() => KeyRing::none(),
+        true => KeyRing::read_perhaps_empty(files)?,
+        false => KeyRing::read(files)?,
     };
-    Ok(Some(Arc::new(read?)))
+    if cat_keys.is_empty() {
+        return Ok(Some(Arc::new(keys)));
+    }
+    let cats = CatSettings { keys: cat_keys, issuers: cat_issuers, audiences: cat_audiences };
+    Ok(Some(Arc::new(keys.with_cats(&cats)?)))
 }
 
 /// The keys of nodes' copies. The renewal thread reports a file that cannot be read, and tries it again.

@@ -264,9 +264,26 @@ impl Server {
         move || folders.titles()
     }
 
+    fn describe_signing(&self) -> Option<String> {
+        let signing = &self.opened.config.signing;
+        let required = signing.required.join(", ");
+        let keys = self.renewal.as_ref().and_then(|renewal| renewal.keys.as_deref());
+        let how = match keys {
+            Some(keys) if keys.is_empty() => "as soon as there is a key",
+            Some(keys) if !keys.is_secret() => "checked with public keys only",
+            _ => "see fullbore sign",
+        };
+        let cats = match signing.cat_keys.is_empty() {
+            true => "",
+            false => "; Common Access Tokens are accepted",
+        };
+        let line = format!("signing   a token is required for {required}, {how}{cats}");
+        signing.has_files().then_some(line)
+    }
+
     /// Lines for people about this machine's features and the server's choices.
     pub fn describe(&self) -> Vec<String> {
-        let Config { disk, off, signing, .. } = &*self.opened.config;
+        let Config { disk, off, .. } = &*self.opened.config;
         let mut lines = vec![
             format!("route     {}", self.describe_route()),
             format!("disk      {}", describe_disk(*disk)),
@@ -308,16 +325,7 @@ impl Server {
         if let Some(bound) = self.memory_bound {
             lines.push(describe_memory(bound));
         }
-        if !signing.keys.is_empty() {
-            let required = signing.required.join(", ");
-            let keys = self.renewal.as_ref().and_then(|renewal| renewal.keys.as_deref());
-            let how = match keys {
-                Some(keys) if keys.is_empty() => "as soon as there is a key",
-                Some(keys) if !keys.is_secret() => "checked with public keys only",
-                _ => "see fullbore sign",
-            };
-            lines.push(format!("signing   a token is required for {required}, {how}"));
-        }
+        lines.extend(self.describe_signing());
         if let Some(address) = self.opened.redirect_address {
             lines.push(format!("redirect  http://{address}, to HTTPS"));
         }

@@ -6,30 +6,77 @@
 //! are still to come ([`config::Signing::may_be_empty`]), nothing needs a token, and anything in the form of one is removed unread: so a
 //! fleet can start to sign before its nodes require signatures.
 //!
+//! If keys of Common Access Tokens are configured ([`config::Signing::cat_keys`]), those are taken in the same places, and where their standard puts
+//! them: in the parameter `CAT` of the query, in the header `CTA-Common-Access-Token`, and in the cookie of that name. Our own places come first.
+//!
 //! The gate comes before any file is opened, so a refusal does not reveal whether the file exists. Paths are compared in the one form that all
 //! spellings of a path share: decoded, composed (NFC), without doubled slashes ([`fullbore_http::LibraryPath`]). A signature may also be
 //! for the path as it was written: signers other than ours sign names as they are on disk, and those of a Mac are decomposed.
 
-use fullbore_http::{LibraryPath, Request, Resource};
+use config::{Config, Signing};
+use fullbore_http::{Field, LibraryPath, Request, Resource};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
-use token::{KeyRing, Token, TokenFault, Verified};
+use token::{CAT_HEADER, CatFault, CatRequest, KeyRing, Token, TokenFault, Verified};
 
 /// One worker's gate.
 pub struct Gate {
     keys: RefCell<Arc<KeyRing>>,
     /// Prefixes of the paths that need a token; an empty one covers everything.
     required: Vec<LibraryPath>,
+    /// Whether requests come over TLS.
+    is_tls: bool,
+}
+
+/// The tokens that a server checks: they are for it, and not for an origin behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum CheckedTokens {
+    #[default]
+    None,
+    /// Tokens of this program's own form.
+    Own,
+    /// Common Access Tokens as well.
+    OwnAndCats,
+}
+
+impl CheckedTokens {
+    pub(crate) fn of(signing: &Signing) -> Self {
+        match signing {
+            Signing { cat_keys, .. } if !cat_keys.is_empty() => Self::OwnAndCats,
+            Signing { keys, .. } if !keys.is_empty() => Self::Own,
+            _ => Self::None,
+        }
+    }
+
+    /// Whether `text` has the form of such a token.
+    pub(crate) fn have_form(self, text: &[u8]) -> bool {
+        self != Self::None && Token::parse(text).is_some()
+            || self == Self::OwnAndCats && token::has_cat_form(text)
+    }
+
+    /// `text` without the signatures of such tokens.
+    pub(crate) fn taken_from(self, text: &[u8]) -> Cow<'_, [u8]> {
+        match self {
+            Self::None => Cow::Borrowed(text),
+            Self::Own => token::without_own_signatures(text),
+            Self::OwnAndCats => token::without_signatures(text),
+        }
+    }
 }
 
 impl Gate {
+    /// The gate of a server with this configuration.
+    pub(crate) fn of(config: &Config, keys: Arc<KeyRing>) -> Self {
+        Self::new(keys, &config.signing.required, config.tls.enabled)
+    }
+
     /// A gate for the paths in `required`, which have passed [`config::Config::check`].
-    pub fn new(keys: Arc<KeyRing>, required: &[String]) -> Self {
+    pub fn new(keys: Arc<KeyRing>, required: &[String], is_tls: bool) -> Self {
         let paths = required.iter().map(|path| LibraryPath::as_written(path.as_bytes()));
         let required = paths.map(|path| path.expect("checked with the configuration")).collect();
-        Self { keys: RefCell::new(keys), required }
+        Self { keys: RefCell::new(keys), required, is_tls }
     }
 
     /// Replaces the keys.
@@ -54,7 +101,13 @@ impl Gate {
                 let token = token.ok_or(TokenFault::Missing)?;
                 let spellings = [path.as_bytes(), path.as_sent()];
                 let keys = self.keys.borrow();
-                keys.check_spellings_again(verified, token, spellings, client, now_unix_seconds)?;
+                if keys.takes_cats() && token::is_cat(&token) {
+                    let seen = self.seen(request, spellings, client, now_unix_seconds);
+                    keys.check_cat_again(verified, &token, &seen)?;
+                } else {
+                    let now = now_unix_seconds;
+                    keys.check_spellings_again(verified, &token, spellings, client, now)?;
+                }
             }
         }
         // The server's own pages need no token, and a path that is not a file gives 404, with a token or without.
@@ -70,16 +123,52 @@ impl Gate {
         now_unix_seconds: u64,
     ) -> impl FnMut(&[u8]) -> bool + use<'a> {
         let text = self.taken_off(request).0.unwrap_or_default();
-        let token = Token::parse(text);
-        let is_signed = move |last: &mut LastPrefix, path: &[u8]| {
-            let prefix = token.as_ref().and_then(|token| token.prefix(path));
-            let check = || self.keys.borrow().check(text, path, client, now_unix_seconds).is_ok();
-            prefix.is_some_and(|prefix| last.is_signed(prefix, check))
+        let mut listed = None;
+        if self.keys.borrow().takes_cats() && token::is_cat(&text) {
+            listed = Some(ListedByCat::default());
+        }
+        let is_signed = {
+            let text = text.clone();
+            move |last: &mut LastPrefix, path: &[u8]| {
+                let token = Token::parse(&text);
+                let prefix = token.as_ref().and_then(|token| token.prefix(path));
+                let check =
+                    || self.keys.borrow().check(&text, path, client, now_unix_seconds).is_ok();
+                prefix.is_some_and(|prefix| last.is_signed(prefix, check))
+            }
         };
         let mut last_of_forms = ListedForms::default();
         move |path| {
             let composed = escape::unicode::composed(path);
-            !self.requires(&composed) || last_of_forms.are_signed([&composed, path], &is_signed)
+            if !self.requires(&composed) {
+                return true;
+            }
+            match &mut listed {
+                Some(listed) => {
+                    let seen = self.seen(request, [&composed, path], client, now_unix_seconds);
+                    listed.is_allowed(&self.keys.borrow(), &text, &seen)
+                }
+                None => last_of_forms.are_signed([&composed, path], &is_signed),
+            }
+        }
+    }
+
+    /// `request` as the claims of a Common Access Token see it.
+    fn seen<'r>(
+        &self,
+        request: &'r Request,
+        paths: [&'r [u8]; 2],
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> CatRequest<'r> {
+        CatRequest {
+            method: request.method_token(),
+            is_tls: self.is_tls,
+            host: request.field(Field::Host).unwrap_or_default(),
+            paths,
+            query: request.query().unwrap_or_default(),
+            client,
+            now_unix_seconds,
         }
     }
 
@@ -95,11 +184,19 @@ impl Gate {
     }
 
     /// The token of `request`, and the requested resource without it.
-    fn taken_off<'r>(&self, request: &'r Request) -> (Option<&'r [u8]>, Cow<'r, Resource>) {
+    fn taken_off<'r>(&self, request: &'r Request) -> (Option<Cow<'r, [u8]>>, Cow<'r, Resource>) {
         match before_path(&request.resource) {
-            Some((token, rest)) if self.counts(token) => (Some(token), Cow::Owned(rest)),
-            _ => (request.query().and_then(token::in_query), Cow::Borrowed(&request.resource)),
+            Some((token, rest)) if self.counts(token) => {
+                return (Some(token.into()), Cow::Owned(rest));
+            }
+            _ => {}
         }
+        let in_query = request.query().and_then(token::in_query).map(Cow::Borrowed);
+        let token = match in_query {
+            None if self.keys.borrow().takes_cats() => cat_of(request),
+            token => token,
+        };
+        (token, Cow::Borrowed(&request.resource))
     }
 
     fn requires(&self, path: &[u8]) -> bool {
@@ -111,6 +208,41 @@ impl Gate {
             Some(rest) => prefix.is_empty() || rest.is_empty() || rest.starts_with(b"/"),
             None => false,
         })
+    }
+}
+
+/// The Common Access Token of `request` in a place of its standard.
+fn cat_of(request: &Request) -> Option<Cow<'_, [u8]>> {
+    if let Some(token) = request.query().and_then(token::cat_in_query) {
+        return Some(token.into());
+    }
+    let (mut in_header, mut in_cookie) = (None, None);
+    request.each_line(|name, value| {
+        if name.eq_ignore_ascii_case(CAT_HEADER) {
+            in_header.get_or_insert_with(|| value.trim_ascii().to_vec());
+        } else if name.eq_ignore_ascii_case("cookie") && in_cookie.is_none() {
+            in_cookie = token::cat_in_cookie(value).map(<[u8]>::to_vec);
+        }
+    });
+    in_header.or(in_cookie).map(Cow::Owned)
+}
+
+/// A list's Common Access Token: verified once for all paths.
+#[derive(Default)]
+struct ListedByCat {
+    verified: Verified,
+    /// It allows no path.
+    is_void: bool,
+}
+
+impl ListedByCat {
+    fn is_allowed(&mut self, keys: &KeyRing, text: &[u8], seen: &CatRequest<'_>) -> bool {
+        if self.is_void {
+            return false;
+        }
+        let checked = keys.check_cat_again(&mut self.verified, text, seen);
+        self.is_void = checked.as_ref().is_err_and(|fault| *fault != CatFault::NotAllowed("catu"));
+        checked.is_ok()
     }
 }
 
@@ -176,7 +308,7 @@ mod tests {
 
     fn gate(required: &[&str]) -> Gate {
         let required: Vec<String> = required.iter().map(|path| (*path).into()).collect();
-        Gate::new(keys(), &required)
+        Gate::new(keys(), &required, true)
     }
 
     fn token(gate: &Gate, prefix: &str) -> String {
@@ -324,6 +456,56 @@ mod tests {
             assert_eq!(admitted.is_err(), needs, "{path}: {admitted:?}");
         }
         assert_eq!(admit(&gate, "/t/anything/open/a"), Ok("open/a".into()));
+    }
+
+    #[test]
+    fn a_common_access_token_counts_in_each_of_its_places() {
+        let keys = "k:0101010101010101010101010101010101010101010101010101010101010101";
+        let cats = KeyRing::none().with_cats_of(keys, &Default::default()).unwrap();
+        let (cat, _) = cats
+            .sign_cat(&token::CatGrant {
+                scope: token::CatScope::Folder("films/a"),
+                issued_unix_seconds: NOW,
+                expires_unix_seconds: NOW + 1,
+                not_before_unix_seconds: None,
+                networks: &[],
+                methods: &["GET".to_owned()],
+                issuer: None,
+            })
+            .unwrap();
+        let gate = Gate::new(Arc::new(cats), &["/".to_owned()], true);
+        let named = CAT_HEADER;
+        let film = "/films/a/b.m4s";
+        for (target, line) in [
+            (format!("/t/{cat}{film}"), String::new()),
+            (format!("{film}?token={cat}"), String::new()),
+            (format!("{film}?x&CAT={cat}&CMCD=y"), String::new()),
+            (film.to_owned(), format!("{named}: {cat}\r\n")),
+            (film.to_owned(), format!("Cookie: a=b; {named}={cat}\r\n")),
+        ] {
+            let admit = |method: &str, now| {
+                let head = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{line}\r\n");
+                let parsed = fullbore_http::parse(head.as_bytes(), &RequestLimits::default());
+                let Ok(Parse::Complete { request, .. }) = parsed else { panic!("{head:?}") };
+                gate.admit(&request, CLIENT, now, &mut Verified::default()).map(|resource| {
+                    matches!(&*resource, Resource::File(path) if path.as_bytes() == b"films/a/b.m4s")
+                })
+            };
+            assert_eq!(admit("GET", NOW), Ok(true), "{target} {line}");
+            assert_eq!(admit("HEAD", NOW), Err(TokenFault::Wrong), "{target} {line}");
+            assert_eq!(admit("GET", NOW + 1), Err(TokenFault::Expired), "{target} {line}");
+        }
+        let wrong = format!("/t/{cat}/films/ab");
+        assert_eq!(admit(&gate, &wrong), Err(TokenFault::Wrong));
+        assert_eq!(admit(&gate, film), Err(TokenFault::Missing));
+        let listed = request(&format!("/t/{cat}/-/titles.json"));
+        let mut may_have = gate.may_have(&listed, CLIENT, NOW);
+        let paths = ["films/a/b", "films/ab", "films/a/c/d", "open"];
+        let allowed = paths.map(|path| may_have(path.as_bytes()));
+        assert_eq!(allowed, [true, false, true, false]);
+        let own = self::gate(&["/"]);
+        assert_eq!(admit(&own, &format!("{film}?CAT={cat}")), Err(TokenFault::Missing));
+        assert_eq!(admit(&own, &format!("/t/{cat}{film}")), Err(TokenFault::Malformed));
     }
 
     #[test]

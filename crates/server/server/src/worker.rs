@@ -195,7 +195,7 @@ impl Worker {
             if config.is_on(Switch::Files) { config.limits.open_files_max } else { 0 };
         let rotating = shared.silo_map.rotating(&shared.config);
         let map = Arc::clone(&shared.silo_map);
-        let gate = shared.keys.signed.map(|keys| Gate::new(keys, &config.signing.required));
+        let gate = shared.keys.signed.map(|keys| Gate::of(config, keys));
         let edge = shared.edge.map(|link| LocalEdge::new(link, place.worker, open_files_max));
         let (folders, listings) = (&shared.folders, shared.listings);
         let open_files = (open_files_max, &rotating);

@@ -1,11 +1,12 @@
 //! Keys of stored responses: the path, and the query as far as it is the origin's.
 
+use crate::token_gate::CheckedTokens;
 use config::Config;
 use edge::escaped;
 use edge::inquiry::HoldingRule;
 use edge::rules::{PathRules, PathSettings, is_of_server};
 use std::borrow::Cow;
-use token::Token;
+use token::CAT_ARGUMENT;
 
 /// Separates a decoded path, which never contains this byte, from a query.
 const QUERY: u8 = 0;
@@ -18,7 +19,7 @@ const QUERY_OF_BUCKET: &str =
     "in front of a bucket, responses are stored without queries: leave the query out of the prefix";
 
 /// The error for the beginning of a URL that no key has.
-const PREFIX_WITH_TOKEN: &str = "responses are stored without the parameters token and CMCD: leave them out of the prefix, or purge the URL";
+const PREFIX_WITH_TOKEN: &str = "responses are stored without the parameters token, CAT and CMCD: leave them out of the prefix, or purge the URL";
 
 /// The error for the beginning of a URL with a query where a rule changes queries.
 const PREFIX_WITH_RULE: &str = "a rule (edge.rules) leaves out or sorts parameters of this path, so what begins like this may be stored under another query: write the prefix without its query, or the whole URL without --prefix";
@@ -26,8 +27,8 @@ const PREFIX_WITH_RULE: &str = "a rule (edge.rules) leaves out or sorts paramete
 /// What of a request is no part of its key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyRules {
-    /// This server checks tokens, so they are for it.
-    pub(crate) checks_tokens: bool,
+    /// The tokens that this server checks, so they are for it.
+    pub(crate) tokens: CheckedTokens,
     /// The origin is a bucket, which gets no query.
     pub(crate) has_bucket: bool,
     by_path: PathRules,
@@ -37,7 +38,7 @@ impl KeyRules {
     /// Those of a configuration that has passed [`Config::check`].
     pub(crate) fn of(config: &Config) -> Self {
         Self {
-            checks_tokens: !config.signing.keys.is_empty(),
+            tokens: CheckedTokens::of(&config.signing),
             has_bucket: config.edge.has_bucket(),
             by_path: PathRules::new(&config.edge.rules, config.edge.cookies),
         }
@@ -68,14 +69,20 @@ pub(crate) fn key_of(
 
 /// A query as the origin gets it. If this server checks tokens, they do not travel within other parameters either, such as the address of a playlist.
 fn query_sent_on(query: &[u8], (rules, settings): (&KeyRules, &PathSettings)) -> Vec<u8> {
-    let kept = settings.query_sent_on(query);
-    match rules.checks_tokens {
-        true => match token::without_signatures(&kept) {
-            Cow::Owned(redacted) => redacted,
-            Cow::Borrowed(_) => kept,
-        },
-        false => kept,
+    let is_sent = |parameter: &&[u8]| !is_for_server(parameter, rules.tokens);
+    let parameters: Vec<_> = query.split(|byte| *byte == b'&').filter(is_sent).collect();
+    let kept = settings.query_sent_on(&parameters.join(&b'&'));
+    match rules.tokens.taken_from(&kept) {
+        Cow::Owned(redacted) => redacted,
+        Cow::Borrowed(_) => kept,
     }
+}
+
+/// Whether a parameter of a query is for this server.
+fn is_for_server(parameter: &[u8], tokens: CheckedTokens) -> bool {
+    let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
+    is_of_server(parameter)
+        || tokens == CheckedTokens::OwnAndCats && name == CAT_ARGUMENT.as_bytes()
 }
 
 /// The path of a request to the origin, with its query, which is not decoded.
@@ -118,7 +125,7 @@ pub(super) fn holding_rule(url: &str, rules: &KeyRules) -> Option<HoldingRule> {
 fn requested(path: &str, rules: &KeyRules) -> Option<Vec<u8>> {
     let path = escape::percent::decode(path.strip_prefix('/')?.as_bytes())?;
     let path = with_single_slashes(&path);
-    let path = if rules.checks_tokens { without_token(&path) } else { path.as_slice() };
+    let path = without_token(&path, rules.tokens);
     // As requests' paths. The helper finds what is stored under other spellings.
     let path = escape::unicode::composed(path);
     (!path.contains(&QUERY)).then(|| path.into_owned())
@@ -134,7 +141,7 @@ pub(super) fn stored_beginning(prefix: &str, rules: &KeyRules) -> Result<String,
     if rules.has_bucket {
         return Err(QUERY_OF_BUCKET);
     }
-    if query.split('&').any(|parameter| is_of_server(parameter.as_bytes())) {
+    if query.split('&').any(|parameter| is_for_server(parameter.as_bytes(), rules.tokens)) {
         return Err(PREFIX_WITH_TOKEN);
     }
     let path = requested(path, rules).ok_or(NO_URL)?;
@@ -171,9 +178,9 @@ fn with_single_slashes(path: &[u8]) -> Vec<u8> {
     joined
 }
 
-/// A decoded path without the token at its start.
-fn without_token(path: &[u8]) -> &[u8] {
-    let signed = token::before_path(path).filter(|(token, _)| Token::parse(token).is_some());
+/// A decoded path without the token at its start, if that is for this server.
+fn without_token(path: &[u8], tokens: CheckedTokens) -> &[u8] {
+    let signed = token::before_path(path).filter(|(token, _)| tokens.have_form(token));
     signed.and_then(|(_, path)| path).unwrap_or(path)
 }
 
@@ -186,7 +193,7 @@ mod tests {
     }
 
     fn checking() -> KeyRules {
-        KeyRules { checks_tokens: true, ..KeyRules::default() }
+        KeyRules { tokens: CheckedTokens::Own, ..KeyRules::default() }
     }
 
     fn bucket() -> KeyRules {
@@ -260,6 +267,33 @@ mod tests {
         assert_eq!(sent(&checking()), format!("a=1&page=/t/{redacted}/films&b"));
         let whole = format!("a=1&page=/t/{whole}/films&b");
         assert_eq!(sent(&KeyRules::default()), whole, "the origin may check its own");
+    }
+
+    #[test]
+    fn a_common_access_token_is_sent_on_unless_this_server_checks_it() {
+        let keys = "k:0101010101010101010101010101010101010101010101010101010101010101";
+        let ring = token::KeyRing::none().with_cats_of(keys, &Default::default()).unwrap();
+        let (cat, _) = ring
+            .sign_cat(&token::CatGrant {
+                scope: token::CatScope::All,
+                issued_unix_seconds: 1,
+                expires_unix_seconds: 2,
+                not_before_unix_seconds: None,
+                networks: &[],
+                methods: &[],
+                issuer: None,
+            })
+            .unwrap();
+        let query = format!("a=1&CAT={cat}&page=/t/{cat}/films");
+        let sent = |tokens| {
+            let rules = KeyRules { tokens, ..KeyRules::default() };
+            let sent = query_sent_on(query.as_bytes(), (&rules, &PathSettings::default()));
+            String::from_utf8(sent).unwrap()
+        };
+        assert_eq!(sent(CheckedTokens::None), query);
+        assert_eq!(sent(CheckedTokens::Own), query, "the origin may check it");
+        let redacted = format!("a=1&page=/t/{}-/films", &cat[..cat.len() - 43]);
+        assert_eq!(sent(CheckedTokens::OwnAndCats), redacted);
     }
 
     #[test]

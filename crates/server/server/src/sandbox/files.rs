@@ -74,7 +74,8 @@ fn grants(config: &Config, notify_socket: Option<&OsStr>) -> Vec<(PathBuf, Right
             grants.extend(folders.map(|folder| (folder, read)));
         }
     }
-    let keys = config.signing.keys.iter().chain(&config.signing.copies);
+    let keys =
+        config.signing.keys.iter().chain(&config.signing.cat_keys).chain(&config.signing.copies);
     for renewed in keys.chain(config.access.files()) {
         grants.extend(folders_of(renewed).map(|folder| (folder, read)));
     }

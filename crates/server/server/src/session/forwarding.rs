@@ -1,12 +1,13 @@
 //! What of a viewer's request travels to the origin.
 
+use crate::token_gate::CheckedTokens;
 use crate::worker::Worker;
 use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
 use edge::http_cache::{end_to_end, is_credential, is_of_proxies, latin1_of, send_as_selected};
 use edge::rules::{PathSettings, is_same_header};
 use fullbore_http::{Cors, Reject, Request};
-use std::borrow::Cow;
 use std::net::IpAddr;
+use token::CAT_HEADER;
 
 /// Fields of which the helper makes its own, or which are for this server. In lower case.
 const OWN: [&str; 5] = ["host", "content-length", "expect", "fullbore-copy", "accept-encoding"];
@@ -90,7 +91,7 @@ pub(super) fn forwarded_request(
     address: IpAddr,
 ) -> ForwardedRequest {
     let sends_cookies = settings.sends_cookies;
-    let checks_tokens = worker.libraries.gate.is_some();
+    let tokens = worker.libraries.key_rules.tokens;
     let (is_read, identity) = (request.method.reads(), Identity::of(worker, settings, request));
     // The edge itself lets all pages read what it sends. Many origins vary their answers for browsers that ask, and then a film would be none.
     let answers_pages =
@@ -103,6 +104,7 @@ pub(super) fn forwarded_request(
             || lower == "origin" && answers_pages && !is_named(settings.headers_vary(), &lower)
             || is_read && settings.drops_header(&lower)
             || settings.misspells_vary(&lower)
+            || tokens == CheckedTokens::OwnAndCats && lower.eq_ignore_ascii_case(CAT_HEADER)
             || is_of_proxies(&lower)
             || is_named(&worker.libraries.own_headers, &lower)
             || (is_credential(&lower) || lower == "cookie") && !identity.has(&lower);
@@ -111,10 +113,7 @@ pub(super) fn forwarded_request(
         }
         // A page's requests name its address in `Referer`, and its token with it. With the signature, the origin, or a reader of its log, could get
         // the films.
-        let value = match checks_tokens {
-            true => token::without_signatures(value),
-            false => Cow::Borrowed(value),
-        };
+        let value = tokens.taken_from(value);
         sent.fields.push(name, latin1_of(&value));
     });
     sent.fields = end_to_end(sent.fields);
