@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-use token::{Grant, KeyRing, PairFiles};
+use token::{CatGrant, CatNetwork, CatScope, CatSettings, Grant, KeyRing, PairFiles};
 
 /// Sign a URL that works until a given time; or make a signing key
 ///
@@ -25,7 +25,8 @@ use token::{Grant, KeyRing, PairFiles};
     after_help = "Examples:\n  fullbore sign --new-key url.key\n  \
     fullbore sign --new-key sign.key --public check.pub\n  \
     fullbore sign films/a/master.m3u8 --key url.key --expires 6h --base https://tv.example:8443\n  \
-    fullbore sign films/a.mp4 --key url.key --expires 2030-01-31T20:15:00Z --client 192.0.2.7"
+    fullbore sign films/a.mp4 --key url.key --expires 2030-01-31T20:15:00Z --client 192.0.2.7\n  \
+    fullbore sign --cat films/a/master.m3u8 --key cat.key --expires 6h --network 192.0.2.0/24 --json"
 )]
 pub(crate) struct Sign {
     /// File or folder in the library to sign; / is the whole library
@@ -51,8 +52,26 @@ pub(crate) struct Sign {
     /// Print the URL of the page that plays it, instead of the file's
     #[arg(long, conflicts_with = "query")]
     page: bool,
+    /// Issue a Common Access Token (CTA-5007-B), which other CDNs understand, too; a folder ends with a slash, or is named by --scope
+    #[arg(long)]
+    cat: bool,
+    /// When the token begins to work [default: at once]
+    #[arg(long, value_name = "TIME", requires = "cat")]
+    not_before: Option<Expiry>,
+    /// Allow viewers of this network; may be repeated
+    #[arg(long, value_name = "PREFIX", requires = "cat", value_parser = network)]
+    network: Vec<CatNetwork>,
+    /// Allow this method, such as GET; may be repeated [default: all that the server answers]
+    #[arg(long, value_name = "METHOD", requires = "cat", value_parser = method)]
+    method: Vec<String>,
+    /// Name the token's issuer
+    #[arg(long, value_name = "NAME", requires = "cat")]
+    issuer: Option<String>,
+    /// Print the token, its key's id and the URL as JSON
+    #[arg(long, requires = "cat")]
+    json: bool,
     /// Write a new key to this file, which only you can read
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query", "page"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["expires", "key", "client", "scope", "base", "query", "page", "cat"])]
     new_key: Option<PathBuf>,
     /// Make the new key an Ed25519 pair: --new-key gets the signing half, this file the half that servers verify with; if only the
     /// signing half is there, because an earlier run was interrupted, this file is added
@@ -78,6 +97,9 @@ impl Sign {
             Ok(seconds) => seconds,
             Err(wrong) => return fail(2, &wrong.to_string()),
         };
+        if self.cat {
+            return self.issue_cat(path, &what, expires_unix_seconds);
+        }
         let keys = match KeyRing::read(&[key]) {
             Ok(keys) => keys,
             Err(error) => return fail(1, &error.to_string()),
@@ -85,24 +107,96 @@ impl Sign {
         let prefix = what.scope.as_os_str().as_bytes();
         let grant = Grant { prefix, expires_unix_seconds, client: self.client };
         let Some(token) = keys.sign(&grant) else {
-            let key = key.display();
-            return fail(
-                1,
-                &format!(
-                    "{key} holds public keys, which only check; sign with the file that --new-key made"
-                ),
-            );
+            return fail(1, &only_checks(&key.display()));
         };
+        say(&self.url(&token, &what))
+    }
+
+    /// The URL with `token`.
+    fn url(&self, token: &str, what: &Signed) -> String {
         let base = self.base.as_deref().unwrap_or_default();
         let path = encode_path(&what.path);
-        say(&if self.query {
-            base.to_owned() + &token::url_query(&token, &path)
-        } else if self.page {
-            let page = format!("-/watch/{}", encode_path(title_of(&what.path)));
-            base.to_owned() + &token::url_path(&token, &page)
-        } else {
-            base.to_owned() + &token::url_path(&token, &path)
+        base.to_owned()
+            + &if self.query && self.cat {
+                format!("/{path}?{}={token}", token::CAT_ARGUMENT)
+            } else if self.query {
+                token::url_query(token, &path)
+            } else if self.page {
+                let page = format!("-/watch/{}", encode_path(title_of(&what.path)));
+                token::url_path(token, &page)
+            } else {
+                token::url_path(token, &path)
+            }
+    }
+
+    /// Prints a Common Access Token, or the URL with it.
+    fn issue_cat(&self, path: &Path, what: &Signed, expires_unix_seconds: u64) -> ExitCode {
+        let now = now_unix_seconds();
+        let not_before = self.not_before.map(|begins| begins.or_past(now));
+        if not_before.is_some_and(|begins| begins >= expires_unix_seconds) {
+            return fail(2, "--not-before is not before --expires: the token would never work");
+        }
+        let key = self.key.as_slice();
+        let keys = match KeyRing::none().with_cats(&CatSettings { keys: key, ..Default::default() })
+        {
+            Ok(keys) => keys,
+            Err(error) => return fail(1, &error.to_string()),
+        };
+        let is_folder = self.scope.is_some()
+            || path.as_os_str().as_bytes().ends_with(b"/")
+            || !self.query && is_manifest(path.as_os_str().as_bytes());
+        let scope = encode_path(&what.scope);
+        let of_client = self.client.map(CatNetwork::of_address);
+        let networks: Vec<_> = self.network.iter().copied().chain(of_client).collect();
+        let grant = CatGrant {
+            scope: match is_folder {
+                _ if scope.is_empty() => CatScope::All,
+                true => CatScope::Folder(&scope),
+                false => CatScope::File(&scope),
+            },
+            issued_unix_seconds: now,
+            expires_unix_seconds,
+            not_before_unix_seconds: not_before,
+            networks: &networks,
+            methods: &self.method,
+            issuer: self.issuer.as_deref(),
+        };
+        let Some((token, key_id)) = keys.sign_cat(&grant) else {
+            let key = self.key.as_deref().unwrap_or(Path::new("the file"));
+            return fail(1, &only_checks(&key.display()));
+        };
+        if !token::has_cat_form(token.as_bytes()) {
+            return fail(2, "the token has more than 4096 bytes: name fewer networks or methods");
+        }
+        let url = self.url(&token, what);
+        if !self.json {
+            return say(&url);
+        }
+        say(&serde_json::json!({
+            "token": token,
+            "key": key_id,
+            "expires": expires_unix_seconds,
+            "url": url,
         })
+        .to_string())
+    }
+}
+
+fn only_checks(key: &dyn std::fmt::Display) -> String {
+    format!("{key} holds public keys, which only check; sign with the file that --new-key made")
+}
+
+fn network(text: &str) -> Result<CatNetwork, BadValue> {
+    let wanted =
+        "a network: write one such as 192.0.2.0/24 or 2001:db8::/32, without bits after the prefix";
+    text.parse().map_err(|()| BadValue::new(text, wanted))
+}
+
+fn method(text: &str) -> Result<String, BadValue> {
+    let is_method = (1..=16).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_uppercase());
+    match is_method {
+        true => Ok(text.to_owned()),
+        false => Err(BadValue::new(text, "a method: write one such as GET or HEAD")),
     }
 }
 
@@ -198,12 +292,17 @@ enum Expiry {
 const EXPIRES_UNIX_SECONDS_MAX: u64 = 999_999_999_999;
 
 impl Expiry {
-    fn unix_seconds(self, now: u64) -> Result<u64, UsageError> {
-        let seconds = match self {
+    /// As [`unix_seconds`](Self::unix_seconds), which may have passed.
+    fn or_past(self, now: u64) -> u64 {
+        match self {
             Self::InSeconds(seconds) => now.saturating_add(seconds),
             // A time before 1970 counts as 1970, which is also in the past.
             Self::AtUnixSeconds(seconds) => u64::try_from(seconds).unwrap_or(0),
-        };
+        }
+    }
+
+    fn unix_seconds(self, now: u64) -> Result<u64, UsageError> {
+        let seconds = self.or_past(now);
         if seconds <= now {
             return Err(UsageError::InThePast);
         }

@@ -1,5 +1,7 @@
 //! Signed URLs, as sellers and viewers of films use them.
 
+mod cat;
+
 use fullbore_tests::tool::{self, Ran};
 use fullbore_tests::{Launch, Plain, Server, Signal, file, program};
 use ingest::sample::{Recipe, TITLE, ensure_recipe};

@@ -5,13 +5,15 @@ use config::Signing;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use token::KeyRing;
+use token::{CatSettings, KeyRing};
 
 /// Which paths need a token, and which key signs.
 pub(super) struct Tokens {
     signing: Signing,
     /// The file of a signing key. None if the server has only verifying keys.
     key: Option<PathBuf>,
+    /// Only Common Access Tokens are accepted.
+    are_cats: bool,
 }
 
 /// The command that prints a signed URL.
@@ -28,9 +30,18 @@ impl Tokens {
         // An unusable file stops the startup later, with a message.
         let ring = |file: &PathBuf| KeyRing::read_perhaps_empty(&[file]).ok();
         let rings = config.signing.keys.iter().filter_map(|file| Some((file, ring(file)?)));
-        let rings: Vec<_> = rings.filter(|(_, ring)| !ring.is_empty()).collect();
+        let mut rings: Vec<_> = rings.filter(|(_, ring)| !ring.is_empty()).collect();
+        let are_cats = rings.is_empty();
+        if are_cats {
+            let cats = |file: &PathBuf| {
+                let keys = std::slice::from_ref(file);
+                KeyRing::none().with_cats(&CatSettings { keys, ..CatSettings::default() }).ok()
+            };
+            let read = config.signing.cat_keys.iter().filter_map(|file| Some((file, cats(file)?)));
+            rings.extend(read);
+        }
         let key = rings.iter().find(|(_, ring)| ring.is_secret()).map(|(file, _)| (*file).clone());
-        (!rings.is_empty()).then(|| Self { signing: config.signing.clone(), key })
+        (!rings.is_empty()).then(|| Self { signing: config.signing.clone(), key, are_cats })
     }
 
     /// The command for the file at `url_path` below `base`; none if it needs no token.
@@ -44,7 +55,8 @@ impl Tokens {
         // With the leading slash, no name is taken for a flag.
         let path = format!("/{}", path.to_string_lossy());
         let (path, key) = (for_shell(&path), for_shell(&key));
-        let line = format!("fullbore sign {path} --key {key} --expires 6h --base {base}");
+        let form = if self.are_cats { " --cat" } else { "" };
+        let line = format!("fullbore sign{form} {path} --key {key} --expires 6h --base {base}");
         Some(SignCommand { line, is_complete: self.key.is_some() })
     }
 }
@@ -65,7 +77,7 @@ mod tests {
     fn tokens(required: &[&str], key: Option<&str>) -> Tokens {
         let required = required.iter().map(|path| (*path).to_owned()).collect();
         let signing = Signing { required, ..Signing::default() };
-        Tokens { signing, key: key.map(PathBuf::from) }
+        Tokens { signing, key: key.map(PathBuf::from), are_cats: false }
     }
 
     #[test]
