@@ -181,9 +181,13 @@ impl Playback {
         if self.gaps.is_empty() {
             return whole;
         }
-        let inside =
-            |gap: &Range<Duration>| gap.end.min(end).saturating_sub(gap.start.max(position));
-        self.gaps.iter().map(inside).fold(whole, Duration::saturating_sub)
+        // Tracks may lack the same part. It is missing once.
+        let (mut missing, mut from) = (Duration::ZERO, position);
+        for gap in &self.gaps {
+            missing += gap.end.min(end).saturating_sub(gap.start.max(from));
+            from = from.max(gap.end);
+        }
+        whole.saturating_sub(missing)
     }
 
     /// Time until the viewer waits if no more media arrives on this track.
@@ -468,6 +472,16 @@ mod tests {
         assert_eq!(playback.advance(s(16)), None);
         assert_eq!((playback.position(s(16)), playback.played(s(16))), (s(10), s(6)));
         assert_eq!(playback.advance(s(19)), Some(Turn::Stalled { at: s(18) }));
+    }
+
+    #[test]
+    fn a_gap_of_both_tracks_counts_once() {
+        let mut playback = two_tracks();
+        fill(&mut playback, 0, 4, 10);
+        playback.append(0, s(8), s(20), s(10));
+        playback.append(1, s(10), s(20), s(10));
+        assert_eq!((playback.ahead(0, s(10)), playback.ahead(1, s(10))), (s(14), s(14)));
+        assert_eq!((playback.ahead(0, s(13)), playback.ahead(1, s(13))), (s(11), s(11)));
     }
 
     #[test]
