@@ -13,6 +13,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// By default viewers arrive during the first quarter, so that all of them are present for most of the run.
 const ARRIVE_IN_PART: u32 = 4;
@@ -31,7 +32,7 @@ const ARRIVE_IN_PART: u32 = 4;
     docs/swarm.md says what each figure means."
 )]
 pub(crate) struct Swarm {
-    /// Manifests to play, HLS or DASH, the most popular title first
+    /// Manifests to play, HLS or DASH, films or live streams, the most popular title first
     #[arg(required_unless_present = "is_virtual")]
     urls: Vec<Url>,
     /// Another server with the same titles, as HOST or HOST:PORT; each is a pathway for every viewer, in addition to those in the manifest
@@ -58,9 +59,9 @@ pub(crate) struct Swarm {
     /// Average seeks per viewer and hour
     #[arg(long, value_name = "N", default_value_t = 0.0)]
     seeks_per_hour: f64,
-    /// Length of the titles: viewers seek to positions up to this
-    #[arg(long, value_name = "TIME", default_value = "15m")]
-    title_length: Time,
+    /// Length of the titles: viewers seek to positions up to this [default: 15m]
+    #[arg(long, value_name = "TIME")]
+    title_length: Option<Time>,
     /// With several URLs: the exponent of the Zipf distribution by which viewers choose
     #[arg(long, value_name = "S", default_value_t = 0.8)]
     zipf: f64,
@@ -113,7 +114,9 @@ pub(crate) struct Swarm {
     virtual_time: virtual_time::Virtual,
 }
 
-/// Printed after a run that is shorter than twice the buffer.
+const TITLE_LENGTH: Duration = Duration::from_secs(15 * 60);
+
+/// Printed after a run of films that is shorter than twice the buffer.
 const BUFFERED: &str = "  The run was shorter than twice the players' buffer: much of what they played they held before. To see what a server does all \
                         the time, make --duration longer or --buffer smaller.\n";
 
@@ -136,7 +139,10 @@ impl Swarm {
         };
         let outcome = match watch(options, course) {
             Ok(outcome) => outcome,
-            Err(error) => return fail(1, &error.to_string()),
+            Err(error) => {
+                let code = if error.kind() == io::ErrorKind::InvalidInput { 2 } else { 1 };
+                return fail(code, &error.to_string());
+            }
         };
         if let Err(what) = self.write(&outcome.to_json()) {
             return fail(1, &what);
@@ -147,7 +153,8 @@ impl Swarm {
             return fail(1, &format!("every request failed, stopped: {what}"));
         }
         crate::say(&outcome.describe());
-        if self.duration.0 < 2 * self.buffer.0 {
+        let has_films = outcome.seen.live.sessions < outcome.seen.all.sessions;
+        if has_films && self.duration.0 < 2 * self.buffer.0 {
             crate::say(BUFFERED);
         }
         match (outcome.interrupted, outcome.is_clean() || self.allow_errors) {
@@ -176,7 +183,21 @@ impl Swarm {
             tls: ClientOptions { trust: self.trust(), ..ClientOptions::default() },
             resume: !self.no_resume,
             threads: self.threads.unwrap_or_else(crate::load::cpus_allowed),
+            film_flags: self.film_flags(),
         }
+    }
+
+    fn title_length(&self) -> Duration {
+        self.title_length.map_or(TITLE_LENGTH, |length| length.0)
+    }
+
+    /// Flags that make no sense for a live stream.
+    fn film_flags(&self) -> Vec<&'static str> {
+        let flags = [
+            ("--seeks-per-hour", self.seeks_per_hour > 0.0),
+            ("--title-length", self.title_length.is_some()),
+        ];
+        flags.into_iter().filter(|(_, is_given)| *is_given).map(|(flag, _)| flag).collect()
     }
 
     fn crowd(&self) -> CrowdOptions {
@@ -193,7 +214,7 @@ impl Swarm {
             over,
             titles: self.urls.len(),
             zipf_exponent: self.zipf,
-            title_duration: self.title_length.0,
+            title_duration: self.title_length(),
             watch: self.watch.map_or_else(Watch::default, |watch| Watch::Exactly(watch.0)),
             seeks_per_hour: self.seeks_per_hour,
             networks: self.networks.0.unwrap_or_default(),

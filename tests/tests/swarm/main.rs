@@ -4,6 +4,7 @@ mod agreement;
 mod evening;
 mod experience;
 mod faults;
+mod live;
 mod pathways;
 mod play;
 mod program;

@@ -17,7 +17,7 @@ const TITLES: usize = 20;
 #[derive(Args)]
 #[command(next_help_heading = "Virtual time")]
 pub(super) struct Virtual {
-    /// Play in virtual time, on modelled networks and servers: hours of thousands of viewers take seconds, and nothing is sent
+    /// Play films in virtual time, on modelled networks and servers: hours of thousands of viewers take seconds, and nothing is sent
     #[arg(
         long = "virtual",
         conflicts_with_all = ["urls", "also_at", "sources", "cmcd", "insecure", "ca", "no_resume", "course"]
@@ -89,7 +89,7 @@ impl Swarm {
             servers: vec![VirtualServer { ceiling, ..VirtualServer::default() }; servers],
             pathways: given.pathways.unwrap_or(servers),
             faults,
-            films: Films { duration: self.title_length.0, ..Films::default() },
+            films: Films { duration: self.title_length(), ..Films::default() },
             player: PlayerOptions {
                 rule: self.rule,
                 buffer_max: self.buffer.0,

@@ -17,6 +17,7 @@ mod cmcd;
 pub mod estimate;
 pub mod event;
 pub mod failure;
+pub mod live;
 pub mod manifest;
 pub mod options;
 pub mod pathways;
@@ -31,12 +32,13 @@ pub mod url;
 pub use abr::Rule;
 pub use event::{Ending, GiveUp, PlayerEvent, StallReason};
 pub use failure::Failure;
+pub use live::LiveSeen;
 pub use manifest::ManifestError;
 pub use options::{Act, Deed, PlayerOptions};
 pub use player::{Document, Player};
 pub use presentation::{
     Format, Index, Pathway, Presentation, Reference, Rendition, Segment, Segments, Source,
-    SteeringServer, Track, TrackKind,
+    StartPoint, SteeringServer, Track, TrackKind, WallClock,
 };
 pub use report::{SessionReport, Stall};
 pub use request::{PlayerRequest, RequestId, RequestKind};

@@ -28,6 +28,8 @@ pub struct PlayerOptions {
     pub plan: Vec<Act>,
     /// How long the viewer stays, from the beginning of the session.
     pub leave_after: Option<Duration>,
+    /// The wall clock at time zero, since 1970, to compare with the dates of a live stream. `None`: its latency is measured by its list.
+    pub clock: Option<Duration>,
 }
 
 impl Default for PlayerOptions {
@@ -45,6 +47,7 @@ impl Default for PlayerOptions {
             give_up_after: None,
             plan: Vec::new(),
             leave_after: None,
+            clock: None,
         }
     }
 }

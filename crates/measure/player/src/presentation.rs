@@ -128,7 +128,7 @@ pub struct Index {
 }
 
 /// The segments of a rendition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Segments {
     /// The initialisation section that the first segment needs.
     pub start: Option<Reference>,
@@ -138,6 +138,28 @@ pub struct Segments {
     pub first_number: u64,
     /// When to fetch the list again: it is live and has not ended. At least a second.
     pub reload_after: Option<Duration>,
+    /// Where a new viewer begins. `None` if the list does not say so.
+    pub entry: Option<StartPoint>,
+    /// When its media was made. `None` if the list does not say so.
+    pub clock: Option<WallClock>,
+}
+
+/// Where a new viewer begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartPoint {
+    /// This long after the list's beginning.
+    AfterBegin(Duration),
+    /// This long before the list's end.
+    BeforeEnd(Duration),
+}
+
+/// One moment of a stream by two clocks, from HLS's EXT-X-PROGRAM-DATE-TIME or DASH's availabilityStartTime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WallClock {
+    /// When it plays, on the list's timeline.
+    pub at: Duration,
+    /// When it was made, since 1970.
+    pub since_1970: Duration,
 }
 
 impl Segments {

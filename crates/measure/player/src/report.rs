@@ -12,6 +12,7 @@
 use crate::Time;
 use crate::event::{Ending, StallReason};
 use crate::failure::Failure;
+use crate::live::{LiveSeen, LiveTally};
 use crate::pathways::Move;
 use std::time::Duration;
 
@@ -86,6 +87,8 @@ pub struct SessionReport {
     pub moves: Vec<Move>,
     /// All changes of pathway.
     pub move_count: u64,
+    /// What the viewer saw of a live stream; `None` of a film.
+    pub live: Option<LiveSeen>,
     /// How the session ended.
     pub ended: Ending,
 }
@@ -124,6 +127,7 @@ pub(crate) struct Fetched {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     report: SessionReport,
+    pub(crate) live: LiveTally,
     /// The current stall: when, why, where.
     stall: Option<(Time, StallReason, usize)>,
     /// When the current wait after a seek began.
@@ -161,10 +165,12 @@ impl Tally {
             failures: [0; Failure::KINDS],
             moves: Vec::new(),
             move_count: 0,
+            live: None,
             ended: Ending::Watching,
         };
         Self {
             report,
+            live: LiveTally::default(),
             stall: None,
             seeking_since: None,
             bits: 0,
@@ -313,6 +319,7 @@ impl Tally {
         let rate = rate.checked_div(u128::from(tally.rated_ms));
         tally.report.bits_per_second = rate.map(|rate| u64::try_from(rate).unwrap_or(u64::MAX));
         tally.report.played = played;
+        tally.report.live = tally.live.seen();
         tally.report
     }
 }

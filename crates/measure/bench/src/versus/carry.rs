@@ -224,6 +224,7 @@ impl Task<'_> {
             tls: client_options(),
             resume: false,
             threads: self.client_cpus.len(),
+            film_flags: Vec::new(),
         })
     }
 }

@@ -62,9 +62,7 @@ pub(super) struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub(super) fn new(budget: &'a mut Budget) -> Self {
-        let segments =
-            Segments { start: None, list: Vec::new(), first_number: 0, reload_after: None };
-        Self { budget, segments, start: None, last_start: None }
+        Self { budget, segments: Segments::default(), start: None, last_start: None }
     }
 
     pub(super) fn take_part(&mut self) -> Result<(), ManifestError> {
@@ -77,6 +75,11 @@ impl<'a> Listing<'a> {
 
     pub(super) fn number_from(&mut self, first_number: u64) {
         self.segments.first_number = first_number;
+    }
+
+    /// Leaves out the first segment.
+    pub(super) fn skip_first(&mut self) {
+        self.segments.first_number = self.segments.first_number.saturating_add(1);
     }
 
     /// Sets the initialisation section for the segments that follow.

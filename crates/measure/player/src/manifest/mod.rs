@@ -7,6 +7,7 @@
 mod clones;
 mod codecs;
 mod dash;
+mod date;
 mod error;
 mod hls;
 mod index;

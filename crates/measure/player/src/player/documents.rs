@@ -2,7 +2,7 @@
 
 use super::Player;
 use super::fetching::length;
-use super::lists::{Loaded, Place};
+use super::lists::{Loaded, Place, Reload};
 use super::open::{Open, Slot};
 use super::steer::Steering;
 use super::track::{Track, played};
@@ -60,6 +60,7 @@ impl Player {
         now: Time,
     ) {
         let indices = played(&presentation);
+        let followed = self.followed().cloned();
         if indices.is_empty() || presentation.pathways.is_empty() {
             return self.fail(slot, Failure::Unreadable, None, now);
         }
@@ -73,6 +74,7 @@ impl Player {
         let rungs = &self.tracks[0].rungs;
         self.tally.prepare(rungs, presentation.pathways.len());
         self.presentation = Some(presentation);
+        self.handle_reloaded_manifest(followed.as_ref(), now);
         self.place_if_listed(now);
     }
 
@@ -223,7 +225,6 @@ impl Player {
         else {
             return;
         };
-        let shift = self.timeline.shift(format, segments);
         let Some(track) = self.tracks.get_mut(usize::from(open.track)) else { return };
         if track.wanted == Some(place) {
             track.wanted = None;
@@ -231,16 +232,19 @@ impl Player {
             // A pathway that was asked because another one failed: follow its list from now on.
             track.place = Some(place);
         }
-        let is_changed = track.lists.get(place).is_none_or(|known| is_longer(known, segments));
-        let mut list = Loaded::new(segments, shift);
-        list.reload_at = match segments.reload_after {
-            // RFC 8216 section 6.3.4: an unchanged list is requested again after half of its target duration.
-            Some(after) => now.saturating_add(if is_changed { after } else { after / 2 }),
-            None => Time::MAX,
+        let known = track.lists.get(place).cloned();
+        let reload = self.note_reload(usize::from(open.track), known.as_ref(), segments, now);
+        let mut list = match known {
+            // The known list is newer.
+            Some(known) if reload == Reload::WentBack => known,
+            known => self.timeline.load(format, segments, known.as_ref(), reload),
         };
+        list.reload_at = reload_at(&list, reload, open.sent_at);
         let entry = (!self.is_placed).then(|| list.entry());
+        let track = &mut self.tracks[usize::from(open.track)];
         track.lists.put(place, list);
         track.wake();
+        self.note_latency(now);
         if let Some(entry) = entry {
             self.place(entry, now);
         }
@@ -253,8 +257,10 @@ impl Player {
     }
 }
 
-/// Returns true if a live list contains something new.
-fn is_longer(known: &Loaded, segments: &Segments) -> bool {
-    let last = |of: &Segments| of.first_number.saturating_add(of.list.len() as u64);
-    last(&known.segments) != last(segments) || segments.reload_after.is_none()
+/// When to load a list again: after a target duration from the last request, or after half of that if it has nothing new (RFC 8216 section
+/// 6.3.4).
+fn reload_at(list: &Loaded, reload: Reload, sent_at: Time) -> Time {
+    let Some(after) = list.segments.reload_after else { return Time::MAX };
+    let is_new = !matches!(reload, Reload::Unchanged | Reload::WentBack);
+    sent_at.saturating_add(if is_new { after } else { after / 2 })
 }

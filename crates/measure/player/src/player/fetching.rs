@@ -103,6 +103,7 @@ impl Player {
         }
         // Fetch for the track with less buffered first: the viewer needs both.
         let others = self.playback.end_of_others(t);
+        let buffer_max = self.buffer_max(t);
         let track = &mut self.tracks[t];
         if others.is_some_and(|end| self.playback.end(t) > end.saturating_add(duration)) {
             track.sleep();
@@ -112,7 +113,7 @@ impl Player {
         if ahead <= duration {
             return true;
         }
-        let over = ahead.saturating_add(duration).saturating_sub(self.options.buffer_max);
+        let over = ahead.saturating_add(duration).saturating_sub(buffer_max);
         if over.is_zero() {
             return true;
         }
@@ -171,6 +172,7 @@ impl Player {
     ) -> usize {
         let mut measured = self.measured(pathway);
         let buffered = self.playback.ahead(t, now);
+        let buffer_max = self.buffer_max(t);
         let track = &mut self.tracks[t];
         if track.retry.abandoned > 0 {
             // The bottleneck may be shared by all pathways, so their measured rates are unreliable; and if little is buffered, only the
@@ -190,7 +192,7 @@ impl Player {
             rungs: &track.rungs,
             current: track.current,
             buffered,
-            buffer_max: self.options.buffer_max,
+            buffer_max,
             segment: duration,
             bits_per_second: measured,
             playing: self.playback.is_playing(),

@@ -4,7 +4,8 @@
 //! such a list begins at zero each time it is fetched, although its beginning moves.
 
 use crate::Time;
-use crate::presentation::{Format, Presentation, Segments, Source};
+use crate::presentation::{Format, Presentation, Segments, Source, StartPoint};
+use std::cmp::Ordering;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(crate) struct Loaded {
     pub(crate) reload_at: Time,
     /// Set if initialisation sections change within the list; `None` until checked.
     has_starts: Option<bool>,
+    /// How often the numbers of the stream had begun again.
+    beginnings: u32,
 }
 
 /// The segment after the end of the buffer, if there is one.
@@ -46,7 +49,13 @@ pub(crate) enum Next {
 
 impl Loaded {
     pub(crate) fn new(segments: &Arc<Segments>, shift: Duration) -> Self {
-        Self { segments: segments.clone(), shift, reload_at: Time::MAX, has_starts: None }
+        Self {
+            segments: segments.clone(),
+            shift,
+            reload_at: Time::MAX,
+            has_starts: None,
+            beginnings: 0,
+        }
     }
 
     /// The segment that plays at `end`. `hint` is the index to try first.
@@ -102,15 +111,66 @@ impl Loaded {
         end.saturating_add(self.shift)
     }
 
-    /// Where a new viewer begins: at the beginning, or in a live stream three of the longest segments before its end (RFC 8216 section
-    /// 6.3.3 says target durations).
+    /// Where a new viewer begins: where the list says, or at the beginning, or in a live stream three of the longest segments before its
+    /// end.
     pub(crate) fn entry(&self) -> Duration {
         let first = if self.segments.list.is_empty() { self.shift } else { self.begin(0) };
-        if self.segments.reload_after.is_none() {
-            return first;
+        let before_end = |before| self.end().saturating_sub(before).max(first);
+        match self.segments.entry {
+            Some(StartPoint::AfterBegin(after)) => {
+                first.saturating_add(after).min(self.end()).max(first)
+            }
+            Some(StartPoint::BeforeEnd(before)) => before_end(before),
+            None if self.segments.reload_after.is_some() => {
+                let longest = self.segments.list.iter().map(|segment| segment.duration).max();
+                before_end(longest.unwrap_or_default().saturating_mul(3))
+            }
+            None => first,
         }
-        let longest = self.segments.list.iter().map(|segment| segment.duration).max();
-        self.end().saturating_sub(longest.unwrap_or_default().saturating_mul(3)).max(first)
+    }
+
+    /// Returns true if this later list continues it without a gap.
+    fn is_continued_by(&self, later: &Segments) -> bool {
+        let (end, later_end) = (end_number(&self.segments), end_number(later));
+        !self.segments.list.is_empty() && later.first_number <= end && end <= later_end
+    }
+}
+
+/// What loading a list again shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reload {
+    /// It was not known.
+    First,
+    /// The same segments.
+    Unchanged,
+    /// Further segments. This many in front of them were in no list that the player has seen.
+    Grown { missed: u64 },
+    /// The list as it was some time ago.
+    WentBack,
+    /// A list whose numbers have begun again.
+    Restarted,
+}
+
+impl Reload {
+    /// Compares a list with the last one from its place. The lists of all places end before `number`. If the last one has stood still for long,
+    /// an earlier list is a new beginning.
+    pub(crate) fn of(
+        known: Option<&Loaded>,
+        segments: &Segments,
+        number: u64,
+        stood_still: bool,
+    ) -> Self {
+        let Some(known) = known.map(|known| &*known.segments) else { return Self::First };
+        let (end, new_end) = (end_number(known), end_number(segments));
+        let is_empty = segments.list.is_empty() && !known.list.is_empty();
+        match new_end.cmp(&end) {
+            Ordering::Greater if !is_empty => {
+                Self::Grown { missed: segments.first_number.saturating_sub(end.max(number)) }
+            }
+            Ordering::Equal if !is_empty => Self::Unchanged,
+            _ if is_empty || (new_end > known.first_number && !stood_still) => Self::WentBack,
+            _ => Self::Restarted,
+        }
     }
 }
 
@@ -185,25 +245,53 @@ impl Lists {
 pub(crate) struct Timeline {
     /// The list that reaches furthest, with its offset.
     newest: Option<(Arc<Segments>, Duration)>,
+    /// How often numbers have begun again.
+    beginnings: u32,
 }
 
 impl Timeline {
-    /// The offset to add to this list's times.
-    pub(crate) fn shift(&mut self, format: Format, segments: &Arc<Segments>) -> Duration {
+    /// Puts a list on the timeline. `known` is the last list from its place.
+    pub(crate) fn load(
+        &mut self,
+        format: Format,
+        segments: &Arc<Segments>,
+        known: Option<&Loaded>,
+        reload: Reload,
+    ) -> Loaded {
         let is_live = segments.reload_after.is_some() || self.newest.is_some();
         if !is_live || format != Format::Hls || segments.list.is_empty() {
-            return Duration::ZERO;
+            return Loaded::new(segments, Duration::ZERO);
         }
-        let shift = match &self.newest {
-            None => LIVE_ORIGIN,
-            Some((known, shift)) => shift_beside(known, *shift, segments),
+        // The list of another track may have begun again before this one does.
+        let begins = known.is_some_and(|known| known.beginnings == self.beginnings);
+        let begins = begins && reload == Reload::Restarted;
+        let known = known.filter(|known| known.is_continued_by(segments));
+        let shift = match (&self.newest, known) {
+            (None, _) => LIVE_ORIGIN,
+            (Some((newest, shift)), _) if begins => end(newest).saturating_add(*shift),
+            // Numbers say less of other lists: the segments of sound and pictures differ in length.
+            (_, Some(known)) => shift_beside(&known.segments, known.shift, segments),
+            (Some((newest, shift)), None) => shift_beside(newest, *shift, segments),
         };
-        let is_newest = |(known, _): &(Arc<Segments>, _)| end_number(known) <= end_number(segments);
-        if self.newest.as_ref().is_none_or(is_newest) {
+        self.beginnings += u32::from(begins);
+        let beginnings = known.map_or(self.beginnings, |known| known.beginnings);
+        let is_newest = begins || self.end_number() <= end_number(segments);
+        if beginnings == self.beginnings && is_newest {
             self.newest = Some((segments.clone(), shift));
         }
-        shift
+        Loaded { beginnings, ..Loaded::new(segments, shift) }
     }
+
+    /// The number after the last one of all lists.
+    pub(crate) fn end_number(&self) -> u64 {
+        self.newest.as_ref().map_or(0, |(newest, _)| end_number(newest))
+    }
+}
+
+/// When a list that is not empty ends, by its own times.
+fn end(segments: &Segments) -> Duration {
+    let last = &segments.list[segments.list.len() - 1];
+    last.begin.saturating_add(last.duration)
 }
 
 /// The number after the last one.
@@ -222,20 +310,15 @@ fn shift_beside(known: &Segments, shift: Duration, segments: &Segments) -> Durat
     // The segments between the lists were never seen; they are assumed to be as long as these.
     let begins = segments.list[0].begin;
     if number == segments.first_number {
-        let last = &known.list[known.list.len() - 1];
-        let end = last.begin.saturating_add(last.duration).saturating_add(shift);
         let missed = times(mean(segments), number - end_number(known).min(number));
-        return end.saturating_add(missed).saturating_sub(begins);
+        return end(known).saturating_add(shift).saturating_add(missed).saturating_sub(begins);
     }
-    let last = &segments.list[segments.list.len() - 1];
-    let end = last.begin.saturating_add(last.duration);
     let missed = times(mean(segments), number - end_number(segments).min(number));
-    known.list[0].begin.saturating_add(shift).saturating_sub(missed).saturating_sub(end)
+    known.list[0].begin.saturating_add(shift).saturating_sub(missed).saturating_sub(end(segments))
 }
 
 fn mean(segments: &Segments) -> Duration {
-    let last = &segments.list[segments.list.len() - 1];
-    let whole = last.begin.saturating_add(last.duration).saturating_sub(segments.list[0].begin);
+    let whole = end(segments).saturating_sub(segments.list[0].begin);
     whole / u32::try_from(segments.list.len()).unwrap_or(u32::MAX).max(1)
 }
 
@@ -264,7 +347,7 @@ mod tests {
         });
         let list = list.collect();
         let reload_after = reload_after.map(Duration::from_secs);
-        Arc::new(Segments { start: None, list, first_number, reload_after })
+        Arc::new(Segments { list, first_number, reload_after, ..Segments::default() })
     }
 
     fn loaded(segments: Arc<Segments>, shift: Duration) -> Loaded {
@@ -298,8 +381,8 @@ mod tests {
     fn a_live_stream_begins_near_its_end() {
         let list = segments(&[4000; 10], 7, Some(4));
         let mut timeline = Timeline::default();
-        let shift = timeline.shift(Format::Hls, &list);
-        assert_eq!(loaded(list, shift).entry(), LIVE_ORIGIN + s(28));
+        let list = timeline.load(Format::Hls, &list, None, Reload::First);
+        assert_eq!(list.entry(), LIVE_ORIGIN + s(28));
         let short = loaded(segments(&[4000], 7, Some(4)), LIVE_ORIGIN);
         assert_eq!(short.entry(), LIVE_ORIGIN);
         assert_eq!(loaded(segments(&[4000; 10], 7, None), s(0)).entry(), s(0));
@@ -309,7 +392,8 @@ mod tests {
     fn a_live_list_is_placed_by_the_numbers_of_its_segments() {
         let mut timeline = Timeline::default();
         let mut shift = |durations: &[u64], first| {
-            timeline.shift(Format::Hls, &segments(durations, first, Some(4)))
+            let list = segments(durations, first, Some(4));
+            timeline.load(Format::Hls, &list, None, Reload::First).shift
         };
         assert_eq!(shift(&[4000, 2000, 4000], 10), LIVE_ORIGIN);
         assert_eq!(shift(&[2000, 4000, 4000], 11), LIVE_ORIGIN + s(4));
@@ -321,23 +405,76 @@ mod tests {
         assert_eq!(shift(&[4000, 4000], 10), LIVE_ORIGIN + s(22) - s(4 * 4 + 8));
         // It continues after its end was marked.
         let ended = segments(&[4000, 4000], 16, None);
-        assert_eq!(timeline.shift(Format::Hls, &ended), LIVE_ORIGIN + s(22));
+        let ended = timeline.load(Format::Hls, &ended, None, Reload::First);
+        assert_eq!(ended.shift, LIVE_ORIGIN + s(22));
+    }
+
+    #[test]
+    fn a_list_begins_where_it_says() {
+        let entry = |entry, reload_after| {
+            let list = (*segments(&[4000; 10], 0, reload_after)).clone();
+            loaded(Arc::new(Segments { entry: Some(entry), ..list }), s(100)).entry()
+        };
+        for live in [None, Some(4)] {
+            assert_eq!(entry(StartPoint::BeforeEnd(s(6)), live), s(134));
+            assert_eq!(entry(StartPoint::BeforeEnd(s(600)), live), s(100));
+            assert_eq!(entry(StartPoint::AfterBegin(s(5)), live), s(105));
+            assert_eq!(entry(StartPoint::AfterBegin(s(600)), live), s(140));
+        }
+    }
+
+    #[test]
+    fn a_reload_is_new_or_not_or_of_long_ago() {
+        let known = loaded(segments(&[4000; 6], 10, Some(4)), s(0));
+        let of = |first, count: usize, stood_still| {
+            Reload::of(Some(&known), &segments(&vec![4000; count], first, Some(4)), 18, stood_still)
+        };
+        assert_eq!(Reload::of(None, &known.segments, 0, false), Reload::First);
+        assert_eq!((of(10, 6, false), of(12, 4, false)), (Reload::Unchanged, Reload::Unchanged));
+        assert_eq!(of(11, 6, false), Reload::Grown { missed: 0 });
+        assert_eq!(of(17, 6, false), Reload::Grown { missed: 0 });
+        assert_eq!(of(21, 6, false), Reload::Grown { missed: 3 });
+        assert_eq!((of(9, 6, false), of(9, 6, true)), (Reload::WentBack, Reload::Restarted));
+        assert_eq!((of(0, 4, false), of(0, 0, true)), (Reload::Restarted, Reload::WentBack));
+    }
+
+    #[test]
+    fn a_stream_that_begins_again_goes_on_after_what_was_seen_on_each_track() {
+        let mut timeline = Timeline::default();
+        let old = segments(&[4000; 6], 100, Some(4));
+        let pictures = timeline.load(Format::Hls, &old, None, Reload::First);
+        let sound = timeline.load(Format::Hls, &old, None, Reload::First);
+        let new = segments(&[4000; 2], 0, Some(4));
+        let again = timeline.load(Format::Hls, &new, Some(&pictures), Reload::Restarted);
+        assert_eq!(again.shift, LIVE_ORIGIN + s(24));
+        // The list of sound is still the old one for a moment, and then the new one, too.
+        let grown = segments(&[4000; 6], 101, Some(4));
+        let sound = timeline.load(Format::Hls, &grown, Some(&sound), Reload::Grown { missed: 0 });
+        assert_eq!(sound.shift, LIVE_ORIGIN + s(4));
+        let sound = timeline.load(Format::Hls, &new, Some(&sound), Reload::Restarted);
+        assert_eq!((sound.shift, timeline.end_number()), (LIVE_ORIGIN + s(24), 2));
+        let third = segments(&[4000], 0, Some(4));
+        let again = timeline.load(Format::Hls, &third, Some(&again), Reload::Restarted);
+        assert_eq!((again.shift, timeline.end_number()), (LIVE_ORIGIN + s(32), 1));
     }
 
     #[test]
     fn films_and_dash_have_one_timeline() {
         let mut timeline = Timeline::default();
         let film = segments(&[4000], 1, None);
-        assert_eq!(timeline.shift(Format::Hls, &film), Duration::ZERO);
+        let mut shift = |format, list| timeline.load(format, list, None, Reload::First).shift;
+        assert_eq!(shift(Format::Hls, &film), Duration::ZERO);
         let live = segments(&[4000], 1, Some(4));
-        assert_eq!(timeline.shift(Format::Dash, &live), Duration::ZERO);
+        assert_eq!(shift(Format::Dash, &live), Duration::ZERO);
     }
 
     #[test]
     fn numbers_that_make_no_sense_do_no_harm() {
         let mut timeline = Timeline::default();
         for first in [5, u64::MAX, 0, u64::MAX - 1, 1 << 40] {
-            timeline.shift(Format::Hls, &segments(&[4000, 4000], first, Some(4)));
+            let list = segments(&[4000, 4000], first, Some(4));
+            let known = timeline.load(Format::Hls, &list, None, Reload::First);
+            timeline.load(Format::Hls, &list, Some(&known), Reload::Restarted);
         }
     }
 

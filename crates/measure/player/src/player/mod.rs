@@ -23,6 +23,7 @@
 mod documents;
 mod fetching;
 mod lists;
+mod live;
 mod open;
 mod outcome;
 mod pace;
@@ -49,7 +50,9 @@ use crate::report::{SessionReport, Tally};
 use crate::request::{PlayerRequest, RequestId, RequestKind};
 use crate::steering::Answer;
 use crate::url::Url;
+pub(crate) use lists::Reload;
 use lists::Timeline;
+use live::Followed;
 use open::{Open, OpenRequests, Slot};
 use pace::Pace;
 use std::collections::VecDeque;
@@ -88,6 +91,7 @@ pub struct Player {
     /// Set once the playhead has its first position.
     is_placed: bool,
     timeline: Timeline,
+    followed: Followed,
     tracks: Vec<Track>,
     open: OpenRequests,
     pace: Pace,
@@ -126,6 +130,7 @@ impl Player {
             estimate: Estimate::new(),
             is_placed: false,
             timeline: Timeline::default(),
+            followed: Followed::default(),
             tracks: Vec::new(),
             open: OpenRequests::default(),
             pace: Pace::default(),

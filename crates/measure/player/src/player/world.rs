@@ -102,12 +102,7 @@ impl Film {
             reference: of(1000 + bytes * index as u64..1000 + bytes * (index as u64 + 1)),
             start: None,
         });
-        Arc::new(Segments {
-            start: Some(of(0..1000)),
-            list: list.collect(),
-            first_number: 0,
-            reload_after: None,
-        })
+        Arc::new(Segments { start: Some(of(0..1000)), list: list.collect(), ..Segments::default() })
     }
 
     /// The list that a request asks for.

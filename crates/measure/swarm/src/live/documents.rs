@@ -23,9 +23,12 @@ pub(crate) struct Documents {
     kept: Mutex<Kept>,
 }
 
+/// What a document was requested as, and from where: a media playlist may be the manifest of its title, too.
+type Key = (RequestKind, Url, Option<Range<u64>>);
+
 #[derive(Default)]
 struct Kept {
-    documents: HashMap<(Url, Option<Range<u64>>), Parsed>,
+    documents: HashMap<Key, Parsed>,
     bytes: usize,
 }
 
@@ -69,7 +72,7 @@ impl Documents {
         if request.kind == RequestKind::Steering {
             return self.parse(request, bytes);
         }
-        let key = (request.address().clone(), request.range.clone());
+        let key = (request.kind, request.address().clone(), request.range.clone());
         let known = self.lock().documents.get(&key).cloned();
         if let Some(known) = known.filter(|known| *known.from == *bytes) {
             return Ok(known.document);
@@ -79,7 +82,7 @@ impl Documents {
         Ok(document)
     }
 
-    fn keep(&self, key: (Url, Option<Range<u64>>), parsed: Parsed) {
+    fn keep(&self, key: Key, parsed: Parsed) {
         let mut kept = self.lock();
         if kept.bytes + parsed.bytes() > KEPT_BYTES_MAX {
             *kept = Kept::default();

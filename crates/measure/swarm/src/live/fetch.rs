@@ -56,6 +56,7 @@ pub(crate) async fn fetch(viewer: &Rc<Viewer>, request: &PlayerRequest) -> Resul
         keep(viewer, &server, connection, &head);
         let document = viewer.crew.shared.documents.read(request, &document)?;
         viewer.crew.shared.succeeded();
+        viewer.crew.shared.check(request.address(), &document);
         viewer.tell(|player, now| player.handle_document(request.id, document, now));
     } else {
         take(viewer, request, &mut connection).await?;

@@ -38,6 +38,8 @@ pub struct LiveOptions {
     pub resume: bool,
     /// Number of threads.
     pub threads: usize,
+    /// Flags that were given and make sense for films only: with them, a live stream ends the run with an error.
+    pub film_flags: Vec<&'static str>,
 }
 
 impl LiveOptions {

@@ -9,14 +9,17 @@ use super::outcome::LiveOutcome;
 use super::standing::{Counters, Moment};
 use crate::crowd::{self, crowd};
 use crate::outcome::Outcome;
+use load::Url;
 use load::tls::ClientTls;
+use player::Document;
 use reactor::{Remote, Woken, remote};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
+use telemetry::since_1970;
 
 /// How often to check for an interrupt or the end.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -36,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) origins: Origins,
     pub(crate) documents: Documents,
     pub(crate) began: Instant,
+    /// When it began, by the wall clock.
+    pub(crate) began_since_1970: Duration,
     /// Distinguishes the names of this run's sessions from those of other runs.
     name: String,
     remotes: Vec<Remote>,
@@ -43,6 +48,8 @@ pub(crate) struct Shared {
     gave_up: AtomicBool,
     has_succeeded: AtomicBool,
     failures: AtomicU64,
+    /// Why the run cannot go on.
+    refusal: OnceLock<String>,
 }
 
 impl Shared {
@@ -72,6 +79,22 @@ impl Shared {
         }
     }
 
+    /// Ends the run with an error if a title is live although a flag was given that only films have.
+    pub(crate) fn check(&self, url: &Url, document: &Document) {
+        let flags = &self.options.film_flags;
+        let is_live = match document {
+            Document::Presentation(presentation) => presentation.reload_after.is_some(),
+            Document::Segments(segments) => segments.reload_after.is_some(),
+            Document::Steering(_) => false,
+        };
+        if is_live && !flags.is_empty() {
+            let flags = flags.join(" and ");
+            // The first one counts.
+            let _ = self.refusal.set(format!("{url} is a live stream: leave out {flags}"));
+            self.stop();
+        }
+    }
+
     /// A viewer's name in CMCD.
     pub(crate) fn session_name(&self, viewer: usize) -> Arc<str> {
         format!("{}-{viewer}", self.name).into()
@@ -81,8 +104,8 @@ impl Shared {
 /// Runs viewers to the end of the run. Calls `glance` once a second, and ends the run early when `is_interrupted` returns true.
 ///
 /// # Errors
-/// An error with a sentence for the user: options that conflict, certificates that cannot be read, a limit on open files that is too low,
-/// or a kernel that provides no ring.
+/// An error with a sentence for the user: options that conflict or do not go with a live stream (`InvalidInput`), certificates that cannot
+/// be read, a limit on open files that is too low, or a kernel that provides no ring.
 ///
 /// # Panics
 /// If a thread panicked.
@@ -109,10 +132,12 @@ pub fn run(
         options,
         remotes,
         began: Instant::now(),
+        began_since_1970: since_1970(),
         is_stopping: AtomicBool::new(false),
         gave_up: AtomicBool::new(false),
         has_succeeded: AtomicBool::new(false),
         failures: AtomicU64::new(0),
+        refusal: OnceLock::new(),
     });
     let running = crews
         .into_iter()
@@ -136,13 +161,16 @@ pub fn run(
     glance(&Moment::of(shared.began.elapsed(), counters.iter().map(|counters| &**counters)));
     let measured: io::Result<Vec<_>> =
         running.into_iter().map(|thread| thread.join().expect("a thread panicked")).collect();
-    Ok(outcome(&shared, &counters, course, measured?, interrupted))
+    let measured = measured?;
+    if let Some(why) = shared.refusal.get() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why.clone()));
+    }
+    Ok(outcome(&shared, &counters, course, measured, interrupted))
 }
 
 /// The name of a run: the time when it began.
 fn name() -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    format!("swarm-{:x}", since.as_micros())
+    format!("swarm-{:x}", since_1970().as_micros())
 }
 
 /// The viewers of each thread, sorted by when they begin.

@@ -48,6 +48,7 @@ impl Viewer {
             cmcd: options.cmcd.then(|| shared.session_name(who.number)),
             plan: who.seeks.iter().map(act).collect(),
             leave_after: Some(who.watches),
+            clock: Some(shared.began_since_1970),
             ..options.player.clone()
         };
         let title = options.titles[who.title % options.titles.len()].clone();

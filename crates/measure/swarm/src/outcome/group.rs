@@ -35,6 +35,8 @@ pub struct SessionGroup {
     pub seek_wait: Spread,
     /// Time from the visit to the first 4 s in a row at 80% of the highest bit rate or more, in seconds, for sessions that got that far.
     pub time_to_quality: Spread,
+    /// How far behind a live stream the viewer was on average, in seconds, for sessions of live streams that started.
+    pub latency: Spread,
 }
 
 const RATE_TIME_MIN: Duration = Duration::from_secs(60);
@@ -59,6 +61,7 @@ impl Default for SessionGroup {
             switches: Spread::new(1),
             seek_wait: Spread::new(1000),
             time_to_quality: Spread::new(1000),
+            latency: Spread::new(1000),
         }
     }
 }
@@ -88,6 +91,9 @@ impl SessionGroup {
         if let Some(after) = report.time_to_quality {
             self.time_to_quality.record(after.as_secs_f64());
         }
+        if let Some(latency) = report.live.and_then(|live| live.latency) {
+            self.latency.record(latency.as_secs_f64());
+        }
     }
 
     fn record_stalls(&mut self, report: &SessionReport) {
@@ -113,7 +119,7 @@ impl SessionGroup {
     }
 
     /// The distributions, each with its name and unit.
-    pub(crate) fn spreads(&self) -> [(&'static str, &Spread); 7] {
+    pub(crate) fn spreads(&self) -> [(&'static str, &Spread); 8] {
         [
             ("play_delay_seconds", &self.play_delay),
             ("stall_ratio", &self.stall_ratio),
@@ -122,10 +128,11 @@ impl SessionGroup {
             ("switches", &self.switches),
             ("seek_wait_seconds", &self.seek_wait),
             ("time_to_quality_seconds", &self.time_to_quality),
+            ("latency_seconds", &self.latency),
         ]
     }
 
-    fn spreads_mut(&mut self) -> [(&'static str, &mut Spread); 7] {
+    fn spreads_mut(&mut self) -> [(&'static str, &mut Spread); 8] {
         [
             ("play_delay_seconds", &mut self.play_delay),
             ("stall_ratio", &mut self.stall_ratio),
@@ -134,6 +141,7 @@ impl SessionGroup {
             ("switches", &mut self.switches),
             ("seek_wait_seconds", &mut self.seek_wait),
             ("time_to_quality_seconds", &mut self.time_to_quality),
+            ("latency_seconds", &mut self.latency),
         ]
     }
 

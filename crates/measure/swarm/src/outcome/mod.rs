@@ -6,11 +6,13 @@
 mod group;
 mod spread;
 mod stall_list;
+mod streams;
 mod text;
 
 pub use group::{SessionGroup, Total};
 pub use spread::Spread;
 pub use stall_list::{SeenStall, StallList};
+pub use streams::StreamTotals;
 
 use player::event::Ending;
 use player::failure::Failure;
@@ -27,6 +29,8 @@ pub struct Outcome {
     pub pathways: BTreeMap<String, PathwayOutcome>,
     /// By the title's rank.
     pub titles: BTreeMap<usize, SessionGroup>,
+    /// Live streams, and what their playlists did.
+    pub live: StreamTotals,
     /// Stalls with their reasons.
     pub stalls: StallList,
     /// Total playing time.
@@ -83,6 +87,7 @@ impl Outcome {
     ) {
         self.all.record(report);
         self.titles.entry(title).or_default().record(report);
+        report.live.iter().for_each(|seen| self.live.record(seen));
         self.played.count(report.played);
         self.stalled.count(report.stalled);
         self.seek_waits.count(report.seek_waits);
@@ -160,6 +165,7 @@ impl Outcome {
         for (title, more) in &other.titles {
             self.titles.entry(*title).or_default().add(more);
         }
+        self.live.add(&other.live);
         self.stalls.add(&other.stalls);
         self.played.add(other.played);
         self.stalled.add(other.stalled);
@@ -202,6 +208,7 @@ impl Outcome {
         map.insert("stalled_seconds".to_owned(), json!(self.stalled.seconds()));
         map.insert("seek_wait_seconds_of_all".to_owned(), json!(self.seek_waits.seconds()));
         map.insert("stall_ratio_of_all".to_owned(), json!(self.stall_ratio()));
+        map.insert("live".to_owned(), self.live.to_json());
         map.insert("stalls".to_owned(), self.stalls.to_json());
         map.insert("gave_up".to_owned(), json!(self.gave_up));
         map.insert("seeks".to_owned(), json!(self.seeks));

@@ -38,6 +38,7 @@ fn report(stalls: u32, bytes: [u64; 2]) -> SessionReport {
         failures: [0; Failure::KINDS],
         moves: Vec::new(),
         move_count: 0,
+        live: None,
         ended: Ending::Left,
     }
 }
@@ -146,6 +147,42 @@ fn the_json_names_units_and_has_a_version() {
     assert_eq!(json["pathways"]["b"]["bytes"], json!(900));
     assert_eq!(json["titles"][0]["title"], json!(0));
     assert_eq!(json["probe_share"], json!(0.01));
+}
+
+#[test]
+fn live_streams_have_a_latency_and_tell_of_their_playlists() {
+    let mut outcome = Outcome::default();
+    outcome.record(0, 0, &names(), &report(0, [100, 900]));
+    assert!(!outcome.describe().contains("live"), "{}", outcome.describe());
+    assert_eq!(outcome.to_json()["latency_seconds"]["count"], json!(0));
+    let seen = player::LiveSeen {
+        latency: Some(SECOND * 6),
+        is_by_date: true,
+        reloads: 30,
+        unchanged: 4,
+        jumps: 1,
+        missed_segments: 3,
+        ..player::LiveSeen::default()
+    };
+    outcome.record(1, 0, &names(), &SessionReport { live: Some(seen), ..report(0, [100, 900]) });
+    let mut both = Outcome::default();
+    both.add(&outcome);
+    both.add(&outcome);
+    let json = both.to_json();
+    assert_eq!(
+        (&json["latency_seconds"]["mean"], &json["live"]["sessions"]),
+        (&json!(6.0), &json!(2))
+    );
+    assert_eq!(
+        (&json["live"]["reloads"], &json["live"]["missed_segments"]),
+        (&json!(60), &json!(6))
+    );
+    let text = both.describe();
+    for part in
+        ["latency, s", "live: 2 sessions", "60 reloads, 8 without news; 2 jumps over 6 segments"]
+    {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
 }
 
 #[test]

@@ -39,6 +39,7 @@ fn write_all(text: &mut String, outcome: &Outcome) -> Result {
         outcome.bytes as f64 / 1e9,
         percent(outcome.probe_share())
     )?;
+    outcome.live.write(text)?;
     write_counts(text, "stalls", outcome.stalls.by_reason())?;
     write_counts(text, "gave up", counts(&outcome.gave_up))?;
     if outcome.skips > 0 {
@@ -64,8 +65,13 @@ fn write_table(text: &mut String, group: &SessionGroup) -> Result {
         "switches",
         "wait after a seek, s",
         "to quality, s",
+        "latency, s",
     ];
     for (name, (key, spread)) in names.into_iter().zip(group.spreads()) {
+        // Films have none.
+        if key == "latency_seconds" && spread.count() == 0 {
+            continue;
+        }
         let factor = if key == "stall_ratio" { 100.0 } else { 1.0 };
         write_row(text, name, spread, factor)?;
     }

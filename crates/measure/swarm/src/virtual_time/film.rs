@@ -91,7 +91,7 @@ impl Films {
             start: Some(reference("init.mp4")?),
             list: (0..self.segments()).map(segment).collect::<Result<_, _>>()?,
             first_number: 1,
-            reload_after: None,
+            ..Segments::default()
         })
     }
 

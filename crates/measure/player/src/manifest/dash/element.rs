@@ -3,8 +3,8 @@
 
 use super::description::Description;
 use super::duration::duration;
-use crate::manifest::{ManifestError, codecs};
-use crate::presentation::TrackKind;
+use crate::manifest::{ManifestError, codecs, date};
+use crate::presentation::{TrackKind, WallClock};
 use roxmltree::Node;
 use std::time::Duration;
 
@@ -49,6 +49,8 @@ impl<'a> Level<'a> {
 pub(super) struct Manifest<'a> {
     pub(super) level: Level<'a>,
     pub(super) is_live: bool,
+    /// When a live presentation's time zero was.
+    pub(super) clock: Option<WallClock>,
     pub(super) steering: Option<Node<'a, 'a>>,
     pub(super) periods: Vec<Period<'a>>,
 }
@@ -73,7 +75,11 @@ impl<'a> Manifest<'a> {
         let total = node.attribute("mediaPresentationDuration").and_then(duration);
         place(&mut periods, total);
         let is_live = node.attribute("type") == Some("dynamic");
-        Ok(Self { level, is_live, steering, periods })
+        let zero = node.attribute("availabilityStartTime").filter(|_| is_live);
+        let clock = zero
+            .and_then(date::since_1970)
+            .map(|since_1970| WallClock { at: Duration::ZERO, since_1970 });
+        Ok(Self { level, is_live, clock, steering, periods })
     }
 
     /// Its playing time, if known.

@@ -7,7 +7,7 @@ use super::template::Template;
 use super::timeline::{Scale, Span, of_list, of_template};
 use crate::manifest::listing::{Budget, Listing};
 use crate::manifest::{ManifestError, range_of, resolve};
-use crate::presentation::{Index, Reference, Source};
+use crate::presentation::{Index, Reference, Segments, Source};
 use crate::url::Url;
 use std::ops::Range;
 use std::sync::Arc;
@@ -47,7 +47,9 @@ impl<'a> PlayerRequest<'a, '_> {
                 };
             }
         }
-        listing.finish(self.reload_after).map(|segments| Source::Listed(Arc::new(segments)))
+        let segments = listing.finish(self.reload_after)?;
+        let clock = self.manifest.clock;
+        Ok(Source::Listed(Arc::new(Segments { clock, ..segments })))
     }
 }
 

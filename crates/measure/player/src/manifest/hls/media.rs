@@ -3,14 +3,17 @@
 use super::attributes::Attributes;
 use super::{Budget, Line, lines, malformed};
 use crate::manifest::listing::Listing;
-use crate::manifest::{ManifestError, range_of, resolve};
-use crate::presentation::{Reference, Segments};
+use crate::manifest::{ManifestError, date, range_of, resolve};
+use crate::presentation::{Reference, Segments, StartPoint, WallClock};
 use crate::url::Url;
 use std::ops::Range;
 use std::time::Duration;
 
 /// The shortest time between two reloads. Target durations are whole seconds, so a shorter one is a mistake.
 const RELOAD_MIN: Duration = Duration::from_secs(1);
+
+/// A new viewer of a live stream begins this many target durations before its end, unless the playlist says otherwise (section 6.3.3).
+const HOLD_BACK_TARGETS: u32 = 3;
 
 /// The state of reading a playlist.
 struct Reader<'a, 'b> {
@@ -25,6 +28,11 @@ struct Reader<'a, 'b> {
     range_end: u64,
     target: Duration,
     has_ended: bool,
+    /// The next segment is not there (EXT-X-GAP).
+    is_gap: bool,
+    hold_back: Option<Duration>,
+    entry: Option<StartPoint>,
+    clock: Option<WallClock>,
 }
 
 /// Reads the media playlist from `url`.
@@ -39,6 +47,10 @@ pub(in crate::manifest) fn segments(url: &Url, text: &str) -> Result<Segments, M
         range_end: 0,
         target: RELOAD_MIN,
         has_ended: false,
+        is_gap: false,
+        hold_back: None,
+        entry: None,
+        clock: None,
     };
     for line in lines(text) {
         match line {
@@ -47,7 +59,11 @@ pub(in crate::manifest) fn segments(url: &Url, text: &str) -> Result<Segments, M
         }
     }
     let reload_after = (!reader.has_ended).then_some(reader.target.max(RELOAD_MIN));
-    reader.listing.finish(reload_after)
+    let hold_back =
+        reader.hold_back.or(reload_after.map(|after| after.saturating_mul(HOLD_BACK_TARGETS)));
+    let live_entry = hold_back.filter(|_| reload_after.is_some()).map(StartPoint::BeforeEnd);
+    let (entry, clock) = (reader.entry.or(live_entry), reader.clock);
+    Ok(Segments { entry, clock, ..reader.listing.finish(reload_after)? })
 }
 
 impl Reader<'_, '_> {
@@ -66,6 +82,17 @@ impl Reader<'_, '_> {
             "#EXT-X-TARGETDURATION" => self.target = seconds(value)?,
             "#EXT-X-PLAYLIST-TYPE" => self.has_ended |= value == "VOD",
             "#EXT-X-ENDLIST" => self.has_ended = true,
+            "#EXT-X-GAP" => self.is_gap = true,
+            "#EXT-X-START" => self.entry = start_point(Attributes(value)),
+            "#EXT-X-SERVER-CONTROL" => {
+                self.hold_back =
+                    Attributes(value).value("HOLD-BACK").and_then(|text| seconds(text).ok());
+            }
+            "#EXT-X-PROGRAM-DATE-TIME" => {
+                let since_1970 = date::since_1970(value);
+                let at = self.now;
+                self.clock = since_1970.map(|since_1970| WallClock { at, since_1970 });
+            }
             "#EXT-X-STREAM-INF" => return Err(ManifestError::TooDeep),
             "#EXT-X-DEFINE" => return Err(ManifestError::Unsupported("a variable (EXT-X-DEFINE)")),
             _ => {}
@@ -80,6 +107,11 @@ impl Reader<'_, '_> {
             None => None,
         };
         self.range_end = range.as_ref().map_or(0, |range: &Range<u64>| range.end);
+        // Low-latency packagers begin a stream with gaps, because some players expect a list of a certain length.
+        if std::mem::take(&mut self.is_gap) && self.listing.is_empty() {
+            self.listing.skip_first();
+            return Ok(());
+        }
         let reference = Reference { url: resolve(self.url, uri)?, range };
         self.listing.push(self.now, duration, reference)?;
         // The listing refuses times long before a Duration overflows.
@@ -107,6 +139,17 @@ fn seconds(value: &str) -> Result<Duration, ManifestError> {
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| ManifestError::Malformed(format!("{number:?} is not a duration")))
+}
+
+/// The place that EXT-X-START names (section 4.3.5.2): a negative offset counts from the end.
+fn start_point(attributes: Attributes<'_>) -> Option<StartPoint> {
+    let offset: f64 = attributes.value("TIME-OFFSET")?.parse().ok()?;
+    let distance = Duration::try_from_secs_f64(offset.abs()).ok()?;
+    Some(if offset < 0.0 {
+        StartPoint::BeforeEnd(distance)
+    } else {
+        StartPoint::AfterBegin(distance)
+    })
 }
 
 /// Parses `length` or `length@offset` (section 4.3.2.2).

@@ -201,6 +201,11 @@ fn a_live_manifest_is_fetched_again() {
     let segments = listed(&title.tracks[0].renditions[0]);
     assert_eq!((segments.first_number, segments.reload_after), (17, title.reload_after));
     assert_eq!(times(segments)[0], (134_000, 2000));
+    assert_eq!(segments.clock, None);
+    let dated = text.replace("<MPD ", "<MPD availabilityStartTime=\"1970-01-02T00:00:00Z\" ");
+    let dated = top(&dated);
+    let zero = listed(&dated).clock.map(|clock| (clock.at, clock.since_1970.as_secs()));
+    assert_eq!(zero, Some((Duration::ZERO, 86_400)));
     let numbered = text
         .replace("<S t=\"534000\" d=\"2000\" r=\"2\"/>", "")
         .replace("<SegmentTimeline>", "")

@@ -1,7 +1,7 @@
 //! HLS playlists.
 
 use super::*;
-use crate::presentation::TrackKind;
+use crate::presentation::{StartPoint, TrackKind};
 use std::time::Duration;
 
 const MEDIA: &str = "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:2\n\
@@ -64,6 +64,41 @@ fn a_live_playlist_is_read_again_and_keeps_its_numbers() {
         media("#EXTM3U\n#EXT-X-TARGETDURATION:0\n").map(|list| list.reload_after),
         Ok(Some(Duration::from_secs(1)))
     );
+}
+
+#[test]
+fn a_live_playlist_says_where_viewers_begin_and_when_its_media_was_made() {
+    let live = |tags: &str| {
+        media(&format!("#EXTM3U\n#EXT-X-TARGETDURATION:4\n{tags}\n#EXTINF:4,\na.ts\n"))
+            .expect("a playlist")
+    };
+    let before_end = |seconds: f64| Some(StartPoint::BeforeEnd(Duration::from_secs_f64(seconds)));
+    assert_eq!(live("").entry, before_end(12.0));
+    let control = "#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,HOLD-BACK=13.5,PART-HOLD-BACK=1.0";
+    assert_eq!(live(control).entry, before_end(13.5));
+    assert_eq!(live(&format!("{control}\n#EXT-X-START:TIME-OFFSET=-20")).entry, before_end(20.0));
+    let after = Some(StartPoint::AfterBegin(Duration::from_secs(5)));
+    assert_eq!(live("#EXT-X-START:TIME-OFFSET=5,PRECISE=YES").entry, after);
+    assert_eq!(live("#EXT-X-ENDLIST").entry, None);
+    assert_eq!(live("#EXT-X-START:TIME-OFFSET=5\n#EXT-X-ENDLIST").entry, after);
+    assert_eq!(
+        live("#EXT-X-START:TIME-OFFSET=soon\n#EXT-X-SERVER-CONTROL:HOLD-BACK=x").entry,
+        before_end(12.0)
+    );
+    let date = "#EXT-X-PROGRAM-DATE-TIME:1970-01-02T00:00:01.5Z";
+    let clock = live(&format!("#EXTINF:4,\n0.ts\n{date}")).clock.expect("a date");
+    assert_eq!((clock.at.as_secs(), clock.since_1970.as_millis()), (4, 86_401_500));
+    assert_eq!(live("").clock, None);
+}
+
+#[test]
+fn gaps_at_the_beginning_of_a_playlist_are_left_out() {
+    let gap = "#EXT-X-GAP\n#EXTINF:2,\ngap.mp4\n";
+    let text = format!(
+        "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:3\n{gap}{gap}#EXTINF:2,\na.mp4\n"
+    );
+    let segments = media(&text).expect("a playlist");
+    assert_eq!((segments.first_number, played(&segments)), (5, vec!["a.mp4".to_owned()]));
 }
 
 const MASTER: &str = "#EXTM3U\n\

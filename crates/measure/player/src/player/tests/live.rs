@@ -2,10 +2,13 @@
 
 use crate::abr::Rule;
 use crate::event::{Ending, StallReason};
-use crate::options::PlayerOptions;
+use crate::live::LiveSeen;
+use crate::options::{Act, Deed, PlayerOptions};
 use crate::player::Document;
+use crate::player::Player;
+use crate::player::world::url;
 use crate::player::world::{Film, Reply, World, ms, s};
-use crate::presentation::Segments;
+use crate::presentation::{Segments, WallClock};
 use crate::request::{PlayerRequest, RequestKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +31,7 @@ fn list(film: &Film, request: &PlayerRequest, at: Duration, ends: Duration) -> R
         list: shown.collect(),
         first_number: 1000 + first as u64,
         reload_after: (at < ends).then_some(s(4)),
+        ..Segments::default()
     };
     Reply::Document(Document::Segments(Arc::new(segments)))
 }
@@ -75,16 +79,13 @@ fn a_list_that_stops_growing_stalls_by_its_own_fault() {
     let unchanged = unchanged.iter().filter(|(at, of)| *at > s(70) && *at < s(95) && of.track == 0);
     // The player asks twice in four seconds.
     assert!((11..=14).contains(&unchanged.count()));
+    assert_eq!(seen(&report).stood_still, 1);
 }
 
 #[test]
 fn a_viewer_who_changes_the_bit_rate_stays_in_time() {
     let mut world = world(s(200));
-    world.player = crate::player::Player::new(
-        PlayerOptions::default(),
-        crate::player::world::url("http://play.example/live.m3u8"),
-        Duration::ZERO,
-    );
+    world.player = player(PlayerOptions::default());
     world.rates = Box::new(|_, at| if at.as_secs() / 30 % 2 == 0 { 8e6 } else { 1.5e6 });
     let report = world.run(s(400));
     assert!(report.switches > 1);
@@ -108,4 +109,130 @@ fn a_list_that_one_pathway_no_longer_has_is_followed_on_another() {
     assert!(report.stalled < s(2) && report.skips == 0, "{:?}", report.stalls);
     let lists = world.sent(RequestKind::Playlist).len();
     assert!((90..=160).contains(&lists), "{lists}");
+}
+
+fn player(options: PlayerOptions) -> Player {
+    Player::new(options, url("http://play.example/live.m3u8"), Duration::ZERO)
+}
+
+fn seen(report: &crate::SessionReport) -> LiveSeen {
+    report.live.expect("a live stream")
+}
+
+/// A stream whose lists are changed by what `change` makes of each, at its time.
+fn changed(change: impl Fn(Duration) -> Duration + 'static, number: fn(Duration) -> u64) -> World {
+    let mut world = world(s(1000));
+    let film = world.film.clone();
+    world.servers = Box::new(move |request, at| {
+        if request.kind != RequestKind::Playlist {
+            return None;
+        }
+        let Reply::Document(Document::Segments(list)) = list(&film, request, change(at), s(1000))
+        else {
+            return None;
+        };
+        let first_number = list.first_number + number(at) - 1000;
+        let list = Segments { first_number, ..(*list).clone() };
+        Some(Reply::Document(Document::Segments(Arc::new(list))))
+    });
+    world
+}
+
+#[test]
+fn a_film_has_no_figures_of_a_live_stream() {
+    let report = World::new(Film::default(), fixed()).run(s(60));
+    assert_eq!(report.live, None);
+}
+
+#[test]
+fn a_stream_that_grows_as_it_should_is_loaded_again_once_for_each_segment() {
+    let report = world(s(1000)).run(s(200));
+    let seen = seen(&report);
+    assert!((45..=51).contains(&seen.reloads), "{seen:?}");
+    // Now and then a list is a moment too young, because a load takes time.
+    assert!(seen.unchanged <= 3, "{seen:?}");
+    assert_eq!((seen.jumps, seen.went_back, seen.stood_still), (0, 0, 0));
+}
+
+#[test]
+fn a_list_that_jumps_shows_what_is_missed() {
+    let jump = |at: Duration| if at > s(60) { at + s(80) } else { at };
+    let report = changed(jump, |_| 1000).run(s(150));
+    let seen = seen(&report);
+    // Twenty segments more than usual, of which the list shows six: one follows by itself.
+    assert_eq!((seen.jumps, seen.missed_segments), (1, 15), "{seen:?}");
+    assert_eq!((seen.went_back, report.skips), (0, 1), "{report:?}");
+}
+
+#[test]
+fn a_list_that_goes_back_for_a_moment_does_no_harm() {
+    let back = |at: Duration| if at > s(60) && at < s(66) { at - s(8) } else { at };
+    let report = changed(back, |_| 1000).run(s(150));
+    let seen = seen(&report);
+    assert!(seen.went_back >= 1 && seen.jumps == 0, "{seen:?}");
+    assert_eq!((report.skips, report.stall_count), (0, 0), "{report:?}");
+}
+
+#[test]
+fn a_stream_whose_numbers_begin_again_plays_on() {
+    let report = changed(|at| at, |at| if at > s(60) { 0 } else { 1000 }).run(s(200));
+    let seen = seen(&report);
+    assert_eq!((seen.went_back, seen.jumps), (1, 0), "{seen:?}");
+    assert!(report.stalled < s(10) && report.played > s(180), "{report:?}");
+}
+
+#[test]
+fn an_earlier_list_is_a_new_beginning_once_nothing_else_comes() {
+    let back = |at: Duration| if at > s(60) && at < s(90) { s(48) } else { at };
+    let report = changed(back, |_| 1000).run(s(200));
+    let seen = seen(&report);
+    assert!(seen.went_back >= 2 && seen.stood_still >= 1, "{seen:?}");
+    assert!(report.played > s(150), "{report:?}");
+    assert!(report.stalls.iter().all(|stall| stall.reason == StallReason::Manifest));
+}
+
+#[test]
+fn a_buffer_never_holds_more_than_the_list_does() {
+    let mut world = world(s(1000));
+    let pause = Act { at: s(20), deed: Deed::Pause(s(100)) };
+    world.player = player(PlayerOptions { plan: vec![pause], ..fixed() });
+    for now in 1..=200 {
+        world.run(s(now));
+        for track in [0, 1] {
+            let ahead = world.player.playback.ahead(track, world.now);
+            assert!(ahead <= s(4 * SHOWN as u64), "{ahead:?} at {now} s");
+        }
+    }
+    let report = world.player.report(s(200));
+    assert!(report.skips >= 1 && report.stall_count == 0, "{report:?}");
+}
+
+#[test]
+fn the_latency_is_by_the_streams_dates_or_by_its_list() {
+    const ZERO: u64 = 1_800_000_000;
+    for has_dates in [true, false] {
+        let mut world = world(s(1000));
+        let film = world.film.clone();
+        world.player = player(PlayerOptions { clock: Some(s(ZERO)), ..fixed() });
+        world.servers = Box::new(move |request, at| {
+            if request.kind != RequestKind::Playlist {
+                return None;
+            }
+            let Reply::Document(Document::Segments(list)) = list(&film, request, at, s(1000))
+            else {
+                return None;
+            };
+            // Ten segments were made before time zero.
+            let since_1970 = s(ZERO - 40 + 4 * (list.first_number - 1000));
+            let clock = has_dates.then_some(WallClock { at: Duration::ZERO, since_1970 });
+            let list = Segments { clock, ..(*list).clone() };
+            Some(Reply::Document(Document::Segments(Arc::new(list))))
+        });
+        let seen = seen(&world.run(s(100)));
+        assert_eq!(seen.is_by_date, has_dates);
+        let latency = seen.latency.expect("it played");
+        // Three segments, and the time until playback began. The list lags by up to one.
+        let expected = if has_dates { s(12)..s(14) } else { s(8)..s(13) };
+        assert!(expected.contains(&latency), "{latency:?}");
+    }
 }
