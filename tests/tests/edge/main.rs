@@ -20,6 +20,7 @@ mod leaving;
 mod live;
 mod live_ffmpeg;
 mod lost_helpers;
+mod low_latency;
 mod names;
 mod one_viewer;
 mod origin;
