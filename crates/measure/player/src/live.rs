@@ -5,7 +5,7 @@
 //! - **Reloads**: loads of the playlist after the first one.
 //! - **Jumps**: the playlist left out segments that no earlier one had.
 //! - **Went back**: the playlist was an earlier one, or its numbers began again.
-//! - **Stood still**: the playlist had nothing new for two target durations.
+//! - **Stood still**: the playlist had nothing new for two target durations; in DASH, for twice its longest segment or update period.
 
 use crate::player::Reload;
 use std::time::Duration;

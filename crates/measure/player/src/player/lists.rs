@@ -106,9 +106,7 @@ impl Loaded {
 
     /// When the list ends on the player's timeline.
     pub(crate) fn end(&self) -> Duration {
-        let last = self.segments.list.last();
-        let end = last.map_or(Duration::ZERO, |last| last.begin.saturating_add(last.duration));
-        end.saturating_add(self.shift)
+        end(&self.segments).saturating_add(self.shift)
     }
 
     /// Where a new viewer begins: where the list says, or at the beginning, or in a live stream three of the longest segments before its
@@ -155,23 +153,52 @@ impl Reload {
     /// Compares a list with the last one from its place. The lists of all places end before `number`. If the last one has stood still for long,
     /// an earlier list is a new beginning.
     pub(crate) fn of(
+        format: Format,
         known: Option<&Loaded>,
         segments: &Segments,
         number: u64,
         stood_still: bool,
     ) -> Self {
         let Some(known) = known.map(|known| &*known.segments) else { return Self::First };
-        let (end, new_end) = (end_number(known), end_number(segments));
-        let is_empty = segments.list.is_empty() && !known.list.is_empty();
-        match new_end.cmp(&end) {
-            Ordering::Greater if !is_empty => {
-                Self::Grown { missed: segments.first_number.saturating_sub(end.max(number)) }
-            }
-            Ordering::Equal if !is_empty => Self::Unchanged,
-            _ if is_empty || (new_end > known.first_number && !stood_still) => Self::WentBack,
-            _ => Self::Restarted,
+        if segments.list.is_empty() && !known.list.is_empty() {
+            return Self::WentBack;
+        }
+        let (order, overlaps, missed) = match format {
+            Format::Hls => by_numbers(known, segments, number),
+            Format::Dash => by_times(known, segments),
+        };
+        match order {
+            Ordering::Greater => Self::Grown { missed },
+            Ordering::Equal => Self::Unchanged,
+            Ordering::Less if overlaps && !stood_still => Self::WentBack,
+            Ordering::Less => Self::Restarted,
         }
     }
+}
+
+/// Compares the ends of two lists by the numbers of their segments. Also returns whether the new one ends after the known one's beginning, and
+/// the number of segments that neither of them has, nor any list that ends before `number`.
+fn by_numbers(known: &Segments, segments: &Segments, number: u64) -> (Ordering, bool, u64) {
+    let (end, new_end) = (end_number(known), end_number(segments));
+    let missed = segments.first_number.saturating_sub(end.max(number));
+    (new_end.cmp(&end), new_end > known.first_number, missed)
+}
+
+/// As above, by times: DASH needs no numbers if its template has times, and each of its lists then begins at 1.
+fn by_times(known: &Segments, segments: &Segments) -> (Ordering, bool, u64) {
+    let (end, new_end) = (end(known), end(segments));
+    let order = match new_end.abs_diff(end) {
+        // The same segments, rounded another way.
+        change if change <= TOLERANCE => Ordering::Equal,
+        _ => new_end.cmp(&end),
+    };
+    let begin = |list: &Segments| list.list.first().map(|first| first.begin);
+    let gap = begin(segments).filter(|_| !known.list.is_empty());
+    let gap = gap.map_or(Duration::ZERO, |begin| begin.saturating_sub(end)).as_nanos();
+    // Segments that were never seen are assumed to be as long as these.
+    let mean = mean(segments).as_nanos().max(1);
+    let missed = u64::try_from((gap + mean / 2) / mean).unwrap_or(u64::MAX);
+    (order, begin(known).is_some_and(|begin| new_end > begin), missed)
 }
 
 fn first_not(count: usize, is_past: impl Fn(usize) -> bool) -> usize {
@@ -288,10 +315,10 @@ impl Timeline {
     }
 }
 
-/// When a list that is not empty ends, by its own times.
+/// When a list ends, by its own times.
 fn end(segments: &Segments) -> Duration {
-    let last = &segments.list[segments.list.len() - 1];
-    last.begin.saturating_add(last.duration)
+    let last = segments.list.last();
+    last.map_or(Duration::ZERO, |last| last.begin.saturating_add(last.duration))
 }
 
 /// The number after the last one.
@@ -318,7 +345,8 @@ fn shift_beside(known: &Segments, shift: Duration, segments: &Segments) -> Durat
 }
 
 fn mean(segments: &Segments) -> Duration {
-    let whole = end(segments).saturating_sub(segments.list[0].begin);
+    let begin = segments.list.first().map_or(Duration::ZERO, |first| first.begin);
+    let whole = end(segments).saturating_sub(begin);
     whole / u32::try_from(segments.list.len()).unwrap_or(u32::MAX).max(1)
 }
 
@@ -427,9 +455,10 @@ mod tests {
     fn a_reload_is_new_or_not_or_of_long_ago() {
         let known = loaded(segments(&[4000; 6], 10, Some(4)), s(0));
         let of = |first, count: usize, stood_still| {
-            Reload::of(Some(&known), &segments(&vec![4000; count], first, Some(4)), 18, stood_still)
+            let list = segments(&vec![4000; count], first, Some(4));
+            Reload::of(Format::Hls, Some(&known), &list, 18, stood_still)
         };
-        assert_eq!(Reload::of(None, &known.segments, 0, false), Reload::First);
+        assert_eq!(Reload::of(Format::Hls, None, &known.segments, 0, false), Reload::First);
         assert_eq!((of(10, 6, false), of(12, 4, false)), (Reload::Unchanged, Reload::Unchanged));
         assert_eq!(of(11, 6, false), Reload::Grown { missed: 0 });
         assert_eq!(of(17, 6, false), Reload::Grown { missed: 0 });

@@ -9,7 +9,8 @@ use crate::presentation::{Format, Segments};
 use std::time::Duration;
 
 /// A list without anything new for this many target durations stands still. A server has to have news after 1.5 of them (RFC 8216 section
-/// 6.2.2), and players look every half of one.
+/// 6.2.2), and players look every half of one. DASH has no target duration: its longest segment counts, because manifests are often loaded
+/// several times for each segment.
 const STANDS_STILL_AFTER: u32 = 2;
 
 /// The state of the list that the player follows.
@@ -35,12 +36,15 @@ impl Player {
         segments: &Segments,
         now: Time,
     ) -> Reload {
-        let stands_still = t == 0 && self.followed.stands_still;
-        let reload = Reload::of(known, segments, self.timeline.end_number(), stands_still);
+        let format = self.presentation.as_ref().map_or(Format::Hls, |title| title.format);
+        let stood_still = t == 0 && self.followed.stands_still;
+        let reload = Reload::of(format, known, segments, self.timeline.end_number(), stood_still);
         let known_after = known.and_then(|known| known.segments.reload_after);
         let Some(after) = segments.reload_after.or(known_after).filter(|_| t == 0) else {
             return reload;
         };
+        let longest = segments.list.iter().map(|segment| segment.duration).max();
+        let after = after.max(longest.filter(|_| format == Format::Dash).unwrap_or_default());
         self.tally.live.reloaded(reload);
         let followed = &mut self.followed;
         match reload {

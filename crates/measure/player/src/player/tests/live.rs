@@ -4,11 +4,9 @@ use crate::abr::Rule;
 use crate::event::{Ending, StallReason};
 use crate::live::LiveSeen;
 use crate::options::{Act, Deed, PlayerOptions};
-use crate::player::Document;
-use crate::player::Player;
-use crate::player::world::url;
-use crate::player::world::{Film, Reply, World, ms, s};
-use crate::presentation::{Segments, WallClock};
+use crate::player::world::{Film, Reply, World, ms, s, url};
+use crate::player::{Document, Player};
+use crate::presentation::{Format, Segments, Source, WallClock};
 use crate::request::{PlayerRequest, RequestKind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -235,4 +233,67 @@ fn the_latency_is_by_the_streams_dates_or_by_its_list() {
         let expected = if has_dates { s(12)..s(14) } else { s(8)..s(13) };
         assert!(expected.contains(&latency), "{latency:?}");
     }
+}
+
+/// A DASH stream as it is at the time that `change` makes of the real one. Its manifest is loaded each second, and shows `shown` segments of 4 s.
+/// Their times go on. They have numbers only if `has_numbers` is set: without startNumber, every list begins at 1.
+fn dash(change: fn(Duration) -> Duration, shown: fn(usize) -> usize, has_numbers: bool) -> World {
+    let film = Film { count: 100, has_lists: false, ..Film::default() };
+    let mut world = World::new(film.clone(), fixed());
+    world.servers = Box::new(move |request, at| {
+        if request.kind != RequestKind::Manifest {
+            return None;
+        }
+        let made = ((change(at) + s(40)).as_secs() / 4) as usize;
+        let first = made - shown(made);
+        let mut manifest = (*film.presentation()).clone();
+        (manifest.format, manifest.reload_after) = (Format::Dash, Some(s(1)));
+        let renditions = manifest.tracks.iter_mut().flat_map(|track| &mut track.renditions);
+        for source in renditions.flat_map(|rendition| &mut rendition.sources) {
+            let Source::Listed(whole) = source else { continue };
+            *source = Source::Listed(Arc::new(Segments {
+                start: whole.start.clone(),
+                list: whole.list[first..made].to_vec(),
+                first_number: if has_numbers { 1 + first as u64 } else { 1 },
+                reload_after: manifest.reload_after,
+                ..Segments::default()
+            }));
+        }
+        Some(Reply::Document(Document::Presentation(Arc::new(manifest))))
+    });
+    world
+}
+
+#[test]
+fn a_dash_manifest_loaded_several_times_for_each_segment_does_not_stand_still() {
+    let report = dash(|at| at, |_| SHOWN, true).run(s(100));
+    let seen = seen(&report);
+    assert!((90..=99).contains(&seen.reloads), "{seen:?}");
+    // Three of four reloads fall within a segment.
+    assert!((65..=75).contains(&seen.unchanged), "{seen:?}");
+    assert_eq!((seen.stood_still, report.stall_count), (0, 0), "{report:?}");
+}
+
+#[test]
+fn a_dash_manifest_that_stands_still_is_counted() {
+    let still = |at: Duration| if at > s(50) && at < s(80) { s(50) } else { at };
+    let report = dash(still, |_| SHOWN, true).run(s(100));
+    assert_eq!(seen(&report).stood_still, 1, "{report:?}");
+    assert_eq!(report.stalls[0].reason, StallReason::Manifest);
+}
+
+#[test]
+fn a_dash_manifest_without_numbers_is_compared_by_its_times() {
+    // A list of seven segments, then of six: it has gone on all the same.
+    let shown = |made: usize| SHOWN + made % 2;
+    let report = dash(|at| at, shown, false).run(s(100));
+    let even = seen(&report);
+    assert!((65..=75).contains(&even.unchanged), "{even:?}");
+    assert_eq!((even.jumps, even.went_back, even.stood_still), (0, 0, 0), "{even:?}");
+    let jump = |at: Duration| if at > s(60) { at + s(80) } else { at };
+    let jumped = seen(&dash(jump, |_| SHOWN, false).run(s(100)));
+    assert_eq!((jumped.jumps, jumped.missed_segments, jumped.went_back), (1, 15, 0), "{jumped:?}");
+    let back = |at: Duration| if at > s(60) && at < s(62) { at - s(8) } else { at };
+    let back = seen(&dash(back, |_| SHOWN, false).run(s(100)));
+    assert!(back.went_back >= 1 && back.jumps == 0 && back.stood_still == 0, "{back:?}");
 }
