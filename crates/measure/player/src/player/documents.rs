@@ -233,7 +233,9 @@ impl Player {
             track.place = Some(place);
         }
         let known = track.lists.get(place).cloned();
-        let reload = self.note_reload(usize::from(open.track), known.as_ref(), segments, now);
+        // A list that was loaded to measure another pathway says nothing about what is played.
+        let is_followed = open.track == 0 && track.place.is_none_or(|at| at == place);
+        let reload = self.note_reload(is_followed, known.as_ref(), segments, now);
         let mut list = match known {
             // The known list is newer.
             Some(known) if reload == Reload::WentBack => known,

@@ -309,6 +309,11 @@ impl Timeline {
         Loaded { beginnings, ..Loaded::new(segments, shift) }
     }
 
+    /// Returns true if numbers have begun again since this list was loaded, on another track or another pathway.
+    pub(crate) fn has_begun_again_since(&self, list: &Loaded) -> bool {
+        list.beginnings < self.beginnings
+    }
+
     /// The number after the last one of all lists.
     pub(crate) fn end_number(&self) -> u64 {
         self.newest.as_ref().map_or(0, |(newest, _)| end_number(newest))

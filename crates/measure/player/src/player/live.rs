@@ -28,19 +28,21 @@ impl Player {
         track.place.and_then(|place| track.lists.get(place))
     }
 
-    /// Compares a list with the last one from its place, and counts what that shows of a live stream.
+    /// Compares a list with the last one from its place. If it is the one that the player follows, this counts what it shows of a live stream.
     pub(super) fn note_reload(
         &mut self,
-        t: usize,
+        is_followed: bool,
         known: Option<&Loaded>,
         segments: &Segments,
         now: Time,
     ) -> Reload {
         let format = self.presentation.as_ref().map_or(Format::Hls, |title| title.format);
-        let stood_still = t == 0 && self.followed.stands_still;
+        // Once one track begins again from an earlier list, the others do so as well, or they would have nothing to play next to it.
+        let begins = known.is_some_and(|known| self.timeline.has_begun_again_since(known));
+        let stood_still = begins || (is_followed && self.followed.stands_still);
         let reload = Reload::of(format, known, segments, self.timeline.end_number(), stood_still);
         let known_after = known.and_then(|known| known.segments.reload_after);
-        let Some(after) = segments.reload_after.or(known_after).filter(|_| t == 0) else {
+        let Some(after) = segments.reload_after.or(known_after).filter(|_| is_followed) else {
             return reload;
         };
         let longest = segments.list.iter().map(|segment| segment.duration).max();
@@ -71,7 +73,7 @@ impl Player {
             self.followed = Followed { changed_at: now, stands_still: false };
             return;
         };
-        self.note_reload(0, known, &segments, now);
+        self.note_reload(true, known, &segments, now);
         self.note_latency(now);
     }
 

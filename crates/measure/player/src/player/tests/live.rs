@@ -4,6 +4,8 @@ use crate::abr::Rule;
 use crate::event::{Ending, StallReason};
 use crate::live::LiveSeen;
 use crate::options::{Act, Deed, PlayerOptions};
+use crate::player::lists::Place;
+use crate::player::open::{Open, Slot};
 use crate::player::world::{Film, Reply, World, ms, s, url};
 use crate::player::{Document, Player};
 use crate::presentation::{Format, Segments, Source, WallClock};
@@ -185,7 +187,8 @@ fn an_earlier_list_is_a_new_beginning_once_nothing_else_comes() {
     let report = changed(back, |_| 1000).run(s(200));
     let seen = seen(&report);
     assert!(seen.went_back >= 2 && seen.stood_still >= 1, "{seen:?}");
-    assert!(report.played > s(150), "{report:?}");
+    // What the earlier list has lasts until newer ones come: for pictures and for sound.
+    assert!(report.stalled < s(5) && report.played > s(190), "{report:?}");
     assert!(report.stalls.iter().all(|stall| stall.reason == StallReason::Manifest));
 }
 
@@ -296,4 +299,49 @@ fn a_dash_manifest_without_numbers_is_compared_by_its_times() {
     let back = |at: Duration| if at > s(60) && at < s(62) { at - s(8) } else { at };
     let back = seen(&dash(back, |_| SHOWN, false).run(s(100)));
     assert!(back.went_back >= 1 && back.jumps == 0 && back.stood_still == 0, "{back:?}");
+}
+
+#[test]
+fn a_list_of_another_pathway_says_nothing_about_the_one_that_is_played() {
+    let film = Film { pathways: 2, count: 200, ..Film::default() };
+    let mut world = World::new(film.clone(), fixed());
+    let of = film.clone();
+    world.servers = Box::new(move |request, at| {
+        (request.kind == RequestKind::Playlist).then(|| list(&of, request, at, s(1000)))
+    });
+    world.run(s(59));
+    let played = world.player.tracks[0].place.expect("it plays");
+    let other = Place { pathway: 1 - played.pathway, ..played };
+    let of = film.clone();
+    world.servers = Box::new(move |request, at| {
+        let at = if request.pathway == played.pathway { at.min(s(60)) } else { at };
+        (request.kind == RequestKind::Playlist).then(|| list(&of, request, at, s(1000)))
+    });
+    let (_, asked) = world.sent(RequestKind::Playlist)[0];
+    let asked = PlayerRequest { pathway: other.pathway, ..asked.clone() };
+    let slot = Slot::document(0);
+    let mut lists_of_the_other = 0;
+    for now in 60..100 {
+        world.run(s(now));
+        let Reply::Document(Document::Segments(newer)) = list(&film, &asked, s(now), s(1000))
+        else {
+            continue;
+        };
+        let player = &mut world.player;
+        if player.open.is_free(slot) && player.tracks[0].place == Some(played) {
+            // It is there to measure the other pathway.
+            player.tracks[0].wanted = Some(other);
+            let (pathway, rendition) = (other.pathway as u16, other.rendition as u16);
+            let open = Open::new(RequestKind::Playlist, s(now));
+            player.open.open(slot, Open { pathway, rendition, ..open });
+            player.handle_list(slot, &newer, s(now));
+            lists_of_the_other += 1;
+        }
+    }
+    assert!(lists_of_the_other > 20, "{lists_of_the_other}");
+    let seen = seen(&world.player.report(s(100)));
+    let loads = world.sent(RequestKind::Playlist);
+    let loads = loads.iter().filter(|(_, request)| request.track == 0).count() as u64;
+    assert_eq!(seen.stood_still, 1, "{seen:?}");
+    assert!(seen.reloads < loads, "{seen:?} of {loads} loads");
 }
