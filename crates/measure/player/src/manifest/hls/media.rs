@@ -89,9 +89,10 @@ impl Reader<'_, '_> {
                     Attributes(value).value("HOLD-BACK").and_then(|text| seconds(text).ok());
             }
             "#EXT-X-PROGRAM-DATE-TIME" => {
-                let since_1970 = date::since_1970(value);
-                let at = self.now;
-                self.clock = since_1970.map(|since_1970| WallClock { at, since_1970 });
+                // An unreadable date leaves the one before it in force.
+                if let Some(since_1970) = date::since_1970(value) {
+                    self.clock = Some(WallClock { at: self.now, since_1970 });
+                }
             }
             "#EXT-X-STREAM-INF" => return Err(ManifestError::TooDeep),
             "#EXT-X-DEFINE" => return Err(ManifestError::Unsupported("a variable (EXT-X-DEFINE)")),

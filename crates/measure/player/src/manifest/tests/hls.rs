@@ -88,7 +88,9 @@ fn a_live_playlist_says_where_viewers_begin_and_when_its_media_was_made() {
     let date = "#EXT-X-PROGRAM-DATE-TIME:1970-01-02T00:00:01.5Z";
     let clock = live(&format!("#EXTINF:4,\n0.ts\n{date}")).clock.expect("a date");
     assert_eq!((clock.at.as_secs(), clock.since_1970.as_millis()), (4, 86_401_500));
-    assert_eq!(live("").clock, None);
+    let unreadable = "#EXTINF:4,\n1.ts\n#EXT-X-PROGRAM-DATE-TIME:soon";
+    let still = live(&format!("#EXTINF:4,\n0.ts\n{date}\n{unreadable}"));
+    assert_eq!((still.clock, live("").clock), (Some(clock), None));
 }
 
 #[test]
