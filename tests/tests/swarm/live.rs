@@ -19,8 +19,8 @@ const SEGMENTS_BEFORE: usize = 4;
 
 const VIEWERS: usize = 20;
 
-/// How often a stream is played if viewers stall: on a busy machine, ffmpeg or the viewers may be late by themselves. An edge that makes them
-/// stall does so each time.
+/// How often a stream is played if viewers stall or miss something: on a busy machine, ffmpeg or the viewers may be late by themselves. A faulty
+/// edge makes them do so each time.
 const TRIES: usize = 3;
 
 /// A stream that ffmpeg makes in real time, with two servers for its folder: one for viewers, and one for an edge.
@@ -92,21 +92,41 @@ fn make(media: &Path) -> Child {
     command.spawn().unwrap()
 }
 
-/// Viewers who play it to its end, without an error.
+/// Viewers who play it to its end.
 fn play(url: &str, viewers: usize) -> Ran {
     let words = format!("--viewers {viewers} --duration 1h --arrivals together --watch 1h");
-    let ran = swarm(&words, &[url]).clean();
+    let ran = swarm(&words, &[url]);
     let count = |place: &str| assert_eq!(ran.number(place), viewers as f64, "{place}: {url}");
     ["sessions/started", "sessions/finished", "live/sessions"].into_iter().for_each(count);
     ["latency_seconds/count", "live/latency_by_date"].into_iter().for_each(count);
-    assert_eq!(ran.figures["failures"], serde_json::json!({}), "{url}");
     assert!(ran.number("live/reloads") >= 2.0 * viewers as f64, "{}", ran.figures);
-    for place in ["live/jumps", "live/went_back", "skips"] {
-        assert_eq!(ran.number(place), 0.0, "{place}: {url}: {}", ran.figures);
-    }
+    assert_eq!(ran.number("live/went_back"), 0.0, "{url}: {}", ran.figures);
     // Three segments, less what ffmpeg's clock and its pictures differ by.
     assert!(ran.number("latency_seconds/p1") >= 2.0, "{url}: {}", ran.figures["latency_seconds"]);
     ran
+}
+
+/// What viewers should not have seen, and more fetches than a second has for a playlist.
+fn faults(ran: &[Ran; 3], fetched: &BTreeMap<String, usize>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for ran in ran {
+        for place in ["stalls/count", "live/jumps", "skips"] {
+            let count = ran.number(place);
+            if count > 0.0 {
+                faults.push(format!("{place}: {count}"));
+            }
+        }
+        if ran.code != Some(0) || ran.figures["clean"] != true || !ran.stderr.is_empty() {
+            faults.push(format!("{:?}: {}{}", ran.code, ran.stdout, ran.stderr));
+        }
+    }
+    let seconds = ran[1].number("wall_seconds").max(ran[2].number("wall_seconds"));
+    for list in ["/live.m3u8", "/live.mpd"] {
+        if fetched[list] as f64 > seconds + 2.0 {
+            faults.push(format!("{list}: {} fetches in {seconds} s", fetched[list]));
+        }
+    }
+    faults
 }
 
 #[test]
@@ -114,7 +134,7 @@ fn twenty_viewers_play_what_ffmpeg_makes_from_its_server_and_from_one_fetch_thro
     if !tool::are_here(&[("ffmpeg", "ffmpeg")]) {
         return;
     }
-    let mut stalls = Vec::new();
+    let mut tries = Vec::new();
     for _ in 0..TRIES {
         let mut stream = Stream::begin();
         let urls = [
@@ -129,17 +149,13 @@ fn twenty_viewers_play_what_ffmpeg_makes_from_its_server_and_from_one_fetch_thro
         let media: Vec<_> = fetched.iter().filter(|(path, _)| path.ends_with(".m4s")).collect();
         assert!(media.len() >= 2 * SEGMENTS_BEFORE, "{fetched:?}");
         assert!(media.iter().all(|(_, count)| **count == 1), "{fetched:?}");
-        // A playlist counts for a second.
-        let seconds = ran[1].number("wall_seconds").max(ran[2].number("wall_seconds"));
-        for list in ["/live.m3u8", "/live.mpd"] {
-            assert!((fetched[list] as f64) <= seconds + 2.0, "{seconds} s, {fetched:?}");
-        }
-        stalls = ran.iter().map(|ran| ran.figures["stalls"].clone()).collect();
-        if stalls.iter().all(|stalls| stalls["count"] == 0) {
+        let faults = faults(&ran, &fetched);
+        if faults.is_empty() {
             return;
         }
+        tries.push(faults);
     }
-    panic!("viewers stalled each time: {stalls:?}");
+    panic!("viewers saw faults each time: {tries:?}");
 }
 
 /// A playlist of six segments that stands still.
