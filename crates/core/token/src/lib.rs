@@ -36,7 +36,7 @@ mod verified;
 
 pub use cat::{
     CAT_ARGUMENT, CAT_HEADER, CatFault, CatGrant, CatNetwork, CatRequest, CatScope, CatSettings,
-    cat_in_cookie, cat_in_query, has_cat_form, is_cat,
+    cat_in_cookie, cat_in_query, has_cat_form, is_cat, without_cat_cookie,
 };
 pub use copies::{COPY_HEADER, CopyRing, copy_key_days, copy_key_line};
 pub use error::{KeyError, KeyFileFault, TokenFault};

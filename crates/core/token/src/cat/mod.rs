@@ -32,6 +32,7 @@ pub(crate) use claims::Claims;
 pub(crate) use find::tails;
 pub(crate) use ring::CatKeys;
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -92,9 +93,23 @@ pub fn cat_in_query(query: &[u8]) -> Option<&[u8]> {
 
 /// The token in the value of a `Cookie` header.
 pub fn cat_in_cookie(value: &[u8]) -> Option<&[u8]> {
-    let mut cookies = value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    cookies.find_map(|cookie| {
-        let at = cookie.iter().position(|byte| *byte == b'=')?;
-        cookie[..at].eq_ignore_ascii_case(CAT_HEADER.as_bytes()).then_some(&cookie[at + 1..])
-    })
+    cookies(value).find_map(token_of)
+}
+
+/// The value of a `Cookie` header without tokens.
+pub fn without_cat_cookie(value: &[u8]) -> Cow<'_, [u8]> {
+    if cat_in_cookie(value).is_none() {
+        return Cow::Borrowed(value);
+    }
+    let others = cookies(value).filter(|cookie| token_of(cookie).is_none());
+    Cow::Owned(others.collect::<Vec<_>>().join(&b"; "[..]))
+}
+
+fn cookies(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b';').map(<[u8]>::trim_ascii)
+}
+
+fn token_of(cookie: &[u8]) -> Option<&[u8]> {
+    let at = cookie.iter().position(|byte| *byte == b'=')?;
+    cookie[..at].eq_ignore_ascii_case(CAT_HEADER.as_bytes()).then_some(&cookie[at + 1..])
 }

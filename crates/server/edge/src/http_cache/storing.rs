@@ -45,10 +45,12 @@ pub fn is_of_connection(name: &str) -> bool {
     OF_CONNECTION.iter().any(|one| name.eq_ignore_ascii_case(one))
 }
 
-/// Fields by which programs know a viewer, as others do by `Authorization`: the tokens of Emby and Jellyfin, GitLab, PeerTube and Plex, and two names
-/// that many APIs use. Not `X-Api-Key`, which is an application's, and the same for all its viewers. In lower case.
-const CREDENTIALS: [&str; 9] = [
+/// Fields by which programs know a viewer, as others do by `Authorization`: Common Access Tokens (CTA-5007-B), which the origin may check, the tokens
+/// of Emby and Jellyfin, GitLab, PeerTube and Plex, and two names that many APIs use. Not `X-Api-Key`, which is an application's, and the same for
+/// all its viewers. In lower case.
+const CREDENTIALS: [&str; 10] = [
     "authorization",
+    "cta-common-access-token",
     "private-token",
     "x-access-token",
     "x-auth-token",

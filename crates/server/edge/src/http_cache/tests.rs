@@ -160,6 +160,8 @@ fn what_may_be_stored() {
     let signed = &[("Authorization", "Basic eA==")][..];
     // As an application behind CGI reads it, too.
     let with_token = &[("X_Emby_Token", "a")][..];
+    // The origin may check it, where this server does not.
+    let with_cat = &[("CTA-Common-Access-Token", "a")][..];
     let with_cookie = &[("Cookie", "a=b")][..];
     let table: &[(&str, Lines, u16, Lines, bool)] = &[
         ("3", &[], 200, &[], true),
@@ -177,6 +179,8 @@ fn what_may_be_stored() {
         ("3.5", signed, 200, &[("Cache-Control", "s-maxage=5")], true),
         ("token", with_token, 200, &[("Cache-Control", "max-age=5")], false),
         ("token", with_token, 200, &[("Cache-Control", "public")], true),
+        ("token", with_cat, 200, &[("Cache-Control", "max-age=5")], false),
+        ("token", with_cat, 200, &[("Cache-Control", "public")], true),
         ("3.5", with_cookie, 200, &[("Cache-Control", "max-age=5")], false),
         ("3.5", with_cookie, 200, &[("Cache-Control", "public")], true),
         ("4.1", &[], 200, &[("Vary", "a, *")], false),

@@ -26,7 +26,7 @@ pub(super) fn hint(asked: Asked<'_>, key: &[u8], status: u16, is_hit: bool) {
     // A playlist may name what its viewer's token doesn't cover, and so may a number.
     let is_followed = !is_hit && ahead.follows() && worker.libraries.gate.is_none();
     let settings = worker.libraries.key_rules.at(path.as_bytes());
-    if !may_announce && !is_followed || has_credentials(settings, request) {
+    if !may_announce && !is_followed || has_credentials((worker, settings), request) {
         return;
     }
     let announced = if may_announce { announced(asked) } else { Vec::new() };

@@ -6,6 +6,7 @@ use edge::contract::{ForwardedRequest, PATH_BYTES_MAX, REQUEST_BYTES_MAX};
 use edge::http_cache::{end_to_end, is_credential, is_of_proxies, latin1_of, send_as_selected};
 use edge::rules::{PathSettings, is_same_header};
 use fullbore_http::{Cors, Reject, Request};
+use std::borrow::Cow;
 use std::net::IpAddr;
 use token::CAT_HEADER;
 
@@ -49,19 +50,41 @@ impl Identity {
 /// Whether a request to a path with these settings tells the origin who its viewer is: by a password, or by a cookie.
 pub(super) fn is_personal((worker, settings): (&Worker, &PathSettings), request: &Request) -> bool {
     let identity = Identity::of(worker, settings, request);
+    let tokens = worker.libraries.key_rules.tokens;
     let mut is_personal = false;
-    request.each_line(|name, _| is_personal |= identity.has(name));
+    request.each_line(|name, value| {
+        is_personal |= identity.has(name) && sent_on(tokens, name, value).is_some();
+    });
     is_personal
 }
 
 /// Whether a request has a password or a cookie that travels, or would if the origin were no bucket. What its viewer may have, others may not.
-pub(super) fn has_credentials(settings: &PathSettings, request: &Request) -> bool {
+pub(super) fn has_credentials(
+    (worker, settings): (&Worker, &PathSettings),
+    request: &Request,
+) -> bool {
+    let tokens = worker.libraries.key_rules.tokens;
     let mut has_some = false;
-    request.each_line(|name, _| {
-        has_some |= settings.sends_passwords && is_credential(name);
-        has_some |= settings.sends_cookies && name.eq_ignore_ascii_case("cookie");
+    request.each_line(|name, value| {
+        let is_sent = settings.sends_passwords && is_credential(name)
+            || settings.sends_cookies && name.eq_ignore_ascii_case("cookie");
+        has_some |= is_sent && sent_on(tokens, name, value).is_some();
     });
     has_some
+}
+
+/// The value of a request's field without what ends here: Common Access Tokens that this server checks. `None` if nothing is left.
+fn sent_on<'v>(tokens: CheckedTokens, name: &str, value: &'v [u8]) -> Option<Cow<'v, [u8]>> {
+    if tokens != CheckedTokens::OwnAndCats {
+        return Some(Cow::Borrowed(value));
+    }
+    if name.eq_ignore_ascii_case(CAT_HEADER) {
+        return None;
+    }
+    if name.eq_ignore_ascii_case("cookie") {
+        return Some(token::without_cat_cookie(value)).filter(|left| !left.is_empty());
+    }
+    Some(Cow::Borrowed(value))
 }
 
 /// Whether a request fits into one message to the helper. Its path may be three times as long once it is encoded, and the text of its fields twice
@@ -104,16 +127,16 @@ pub(super) fn forwarded_request(
             || lower == "origin" && answers_pages && !is_named(settings.headers_vary(), &lower)
             || is_read && settings.drops_header(&lower)
             || settings.misspells_vary(&lower)
-            || tokens == CheckedTokens::OwnAndCats && lower.eq_ignore_ascii_case(CAT_HEADER)
             || is_of_proxies(&lower)
             || is_named(&worker.libraries.own_headers, &lower)
             || (is_credential(&lower) || lower == "cookie") && !identity.has(&lower);
         if is_left_out {
             return;
         }
+        let Some(value) = sent_on(tokens, name, value) else { return };
         // A page's requests name its address in `Referer`, and its token with it. With the signature, the origin, or a reader of its log, could get
         // the films.
-        let value = tokens.taken_from(value);
+        let value = tokens.taken_from(&value);
         sent.fields.push(name, latin1_of(&value));
     });
     sent.fields = end_to_end(sent.fields);
@@ -169,6 +192,23 @@ mod tests {
             identity.has("Authorization")
         };
         assert_eq!([true, false].map(is_sent), [false, true], "only what reads is shared");
+    }
+
+    #[test]
+    fn a_token_that_is_checked_here_does_not_travel() {
+        let sent = |tokens, name, value: &str| {
+            let sent = sent_on(tokens, name, value.as_bytes());
+            sent.map(|value| String::from_utf8(value.into_owned()).unwrap())
+        };
+        let (here, there) = (CheckedTokens::OwnAndCats, CheckedTokens::Own);
+        let cookie = "a=b; cta-common-access-token=x; c";
+        assert_eq!(sent(here, "cta-common-access-token", "x"), None);
+        assert_eq!(sent(here, "Cookie", cookie).as_deref(), Some("a=b; c"));
+        assert_eq!(sent(here, "Cookie", "CTA-Common-Access-Token=x"), None);
+        assert_eq!(sent(here, "Accept", "x").as_deref(), Some("x"));
+        for (name, value) in [(CAT_HEADER, "x"), ("Cookie", cookie)] {
+            assert_eq!(sent(there, name, value).as_deref(), Some(value), "the origin checks it");
+        }
     }
 
     #[test]
