@@ -98,6 +98,9 @@ fn common_access_tokens_reach_neither_the_origin_nor_the_cache() {
     ] {
         let answer = viewer.fetch_with(target, lines);
         assert!(answer.status == 200 && answer.body == *film, "{target}: {}", answer.head);
+        // Else a cache in front would give the film to viewers without a token.
+        let is_private = answer.head.contains("Cache-Control: private");
+        assert_eq!(is_private, target == "/films/a.mp4", "{target}: {}", answer.head);
     }
     let seen = origin.seen();
     assert_eq!(seen.len(), 1, "one response for every token: {seen:?}");

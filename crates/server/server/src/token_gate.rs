@@ -14,19 +14,22 @@
 //! for the path as it was written: signers other than ours sign names as they are on disk, and those of a Mac are decomposed.
 
 use config::{Config, Signing};
-use fullbore_http::{Field, LibraryPath, Request, Resource};
+use fullbore_http::{Field, LibraryPath, Request, Resource, Response};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use token::{CAT_HEADER, CatFault, CatRequest, KeyRing, Token, TokenFault, Verified};
 
+/// The playlist of a title that is a folder, below it.
+const PLAYLIST: &str = "/master.m3u8";
+
 /// One worker's gate.
 pub struct Gate {
     keys: RefCell<Arc<KeyRing>>,
     /// Prefixes of the paths that need a token; an empty one covers everything.
     required: Vec<LibraryPath>,
-    /// Whether requests come over TLS.
+    /// Whether viewers' URLs begin with `https`.
     is_tls: bool,
 }
 
@@ -69,7 +72,10 @@ impl CheckedTokens {
 impl Gate {
     /// The gate of a server with this configuration.
     pub(crate) fn of(config: &Config, keys: Arc<KeyRing>) -> Self {
-        Self::new(keys, &config.signing.required, config.tls.enabled)
+        // A proxy in front may do the TLS.
+        let public = config.edge.public_scheme_and_host();
+        let is_tls = public.map_or(config.tls.enabled, |(scheme, _)| scheme == "https");
+        Self::new(keys, &config.signing.required, is_tls)
     }
 
     /// A gate for the paths in `required`, which have passed [`config::Config::check`].
@@ -114,11 +120,33 @@ impl Gate {
         Ok(resource)
     }
 
-    /// A check of further paths, those that a list may name as they are on disk, against the token of `request`. A signature is checked once for
-    /// all consecutive paths below the same prefix.
+    /// A check of further paths, as they are on disk, against the token of `request`. A signature is checked once for all consecutive paths below
+    /// the same prefix.
     pub fn may_have<'a>(
         &'a self,
         request: &'a Request,
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> impl FnMut(&[u8]) -> bool + use<'a> {
+        self.may_have_any(request, &[""], client, now_unix_seconds)
+    }
+
+    /// As [`may_have`](Self::may_have), for the names of titles in a list. A title that is a folder may be named if its playlist may be requested:
+    /// Common Access Tokens are for the files in it.
+    pub fn may_list<'a>(
+        &'a self,
+        request: &'a Request,
+        client: IpAddr,
+        now_unix_seconds: u64,
+    ) -> impl FnMut(&[u8]) -> bool + use<'a> {
+        self.may_have_any(request, &["", PLAYLIST], client, now_unix_seconds)
+    }
+
+    /// As [`may_have`](Self::may_have), where a Common Access Token may be for the path with one of `ends`.
+    fn may_have_any<'a>(
+        &'a self,
+        request: &'a Request,
+        ends: &'static [&'static str],
         client: IpAddr,
         now_unix_seconds: u64,
     ) -> impl FnMut(&[u8]) -> bool + use<'a> {
@@ -144,12 +172,41 @@ impl Gate {
                 return true;
             }
             match &mut listed {
-                Some(listed) => {
-                    let seen = self.seen(request, [&composed, path], client, now_unix_seconds);
+                Some(listed) => ends.iter().any(|end| {
+                    let paths = [&composed, path].map(|path| [path, end.as_bytes()].concat());
+                    let [composed, as_on_disk] = &paths;
+                    let paths = [&composed[..], as_on_disk];
+                    let seen = self.seen(request, paths, client, now_unix_seconds);
                     listed.is_allowed(&self.keys.borrow(), &text, &seen)
-                }
+                }),
                 None => last_of_forms.are_signed([&composed, path], &is_signed),
             }
+        }
+    }
+
+    /// The fields of `request` that its access comes from, for `Vary`. `None` if it comes from the URL, or needs no token.
+    fn varies_by(&self, request: &Request) -> Option<&'static str> {
+        let is_open = match &request.resource {
+            Resource::File(path) => !self.requires(path.as_bytes()),
+            _ => false,
+        };
+        if is_open || !self.keys.borrow().takes_cats() {
+            return None;
+        }
+        match self.taken_off(request) {
+            (Some(token), Cow::Borrowed(_)) if !is_in_query(request, &token) => {
+                cat_in_fields(request).map(|(names, _)| names)
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps shared caches from giving the response to viewers without a token, if the token of `request` isn't in its URL. It gets both fields: some
+    /// caches ignore `Vary`, and the `CDN-Cache-Control` of an origin overrides `Cache-Control`.
+    pub fn keep_from_others(&self, request: &Request, response: &mut Response) {
+        if let Some(names) = self.varies_by(request) {
+            response.add_field("Vary", names);
+            response.add_field("Cache-Control", "private");
         }
     }
 
@@ -191,11 +248,12 @@ impl Gate {
             }
             _ => {}
         }
-        let in_query = request.query().and_then(token::in_query).map(Cow::Borrowed);
-        let token = match in_query {
-            None if self.keys.borrow().takes_cats() => cat_of(request),
-            token => token,
-        };
+        let mut token = request.query().and_then(token::in_query).map(Cow::Borrowed);
+        // A player may have a parameter `token` of its own.
+        let is_none = |token: &Cow<'_, [u8]>| !CheckedTokens::OwnAndCats.have_form(token);
+        if self.keys.borrow().takes_cats() && token.as_ref().is_none_or(is_none) {
+            token = cat_of(request).or(token);
+        }
         (token, Cow::Borrowed(&request.resource))
     }
 
@@ -216,6 +274,11 @@ fn cat_of(request: &Request) -> Option<Cow<'_, [u8]>> {
     if let Some(token) = request.query().and_then(token::cat_in_query) {
         return Some(token.into());
     }
+    cat_in_fields(request).map(|(_, token)| token.into())
+}
+
+/// The Common Access Token in the header or the cookie of `request`, and the fields that it was looked for in.
+fn cat_in_fields(request: &Request) -> Option<(&'static str, Vec<u8>)> {
     let (mut in_header, mut in_cookie) = (None, None);
     request.each_line(|name, value| {
         if name.eq_ignore_ascii_case(CAT_HEADER) {
@@ -224,7 +287,14 @@ fn cat_of(request: &Request) -> Option<Cow<'_, [u8]>> {
             in_cookie = token::cat_in_cookie(value).map(<[u8]>::to_vec);
         }
     });
-    in_header.or(in_cookie).map(Cow::Owned)
+    let in_cookie = in_cookie.map(|token| ("CTA-Common-Access-Token, Cookie", token));
+    in_header.map(|token| (CAT_HEADER, token)).or(in_cookie)
+}
+
+/// Whether `token` is that of the query of `request`.
+fn is_in_query(request: &Request, token: &[u8]) -> bool {
+    let query = request.query().unwrap_or_default();
+    [token::in_query(query), token::cat_in_query(query)].contains(&Some(token))
 }
 
 /// A list's Common Access Token: verified once for all paths.
@@ -476,17 +546,21 @@ mod tests {
         let gate = Gate::new(Arc::new(cats), &["/".to_owned()], true);
         let named = CAT_HEADER;
         let film = "/films/a/b.m4s";
-        for (target, line) in [
-            (format!("/t/{cat}{film}"), String::new()),
-            (format!("{film}?token={cat}"), String::new()),
-            (format!("{film}?x&CAT={cat}&CMCD=y"), String::new()),
-            (film.to_owned(), format!("{named}: {cat}\r\n")),
-            (film.to_owned(), format!("Cookie: a=b; {named}={cat}\r\n")),
+        let (header, cookie) = (Some(CAT_HEADER), Some("CTA-Common-Access-Token, Cookie"));
+        for (target, line, varies_by) in [
+            (format!("/t/{cat}{film}"), String::new(), None),
+            (format!("{film}?token={cat}"), String::new(), None),
+            (format!("{film}?x&CAT={cat}&CMCD=y"), String::new(), None),
+            (format!("{film}?token=a-players&CAT={cat}"), String::new(), None),
+            (film.to_owned(), format!("{named}: {cat}\r\n"), header),
+            (format!("{film}?token="), format!("{named}: {cat}\r\n"), header),
+            (film.to_owned(), format!("Cookie: a=b; {named}={cat}\r\n"), cookie),
         ] {
             let admit = |method: &str, now| {
                 let head = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{line}\r\n");
                 let parsed = fullbore_http::parse(head.as_bytes(), &RequestLimits::default());
                 let Ok(Parse::Complete { request, .. }) = parsed else { panic!("{head:?}") };
+                assert_eq!(gate.varies_by(&request), varies_by, "{target} {line}");
                 gate.admit(&request, CLIENT, now, &mut Verified::default()).map(|resource| {
                     matches!(&*resource, Resource::File(path) if path.as_bytes() == b"films/a/b.m4s")
                 })
@@ -503,6 +577,9 @@ mod tests {
         let paths = ["films/a/b", "films/ab", "films/a/c/d", "open"];
         let allowed = paths.map(|path| may_have(path.as_bytes()));
         assert_eq!(allowed, [true, false, true, false]);
+        let mut may_list = gate.may_list(&listed, CLIENT, NOW);
+        let titles = ["films/a", "films/a/b.mp4", "films/ab", "films", "open"];
+        assert_eq!(titles.map(|path| may_list(path.as_bytes())), [true, true, false, false, false]);
         let own = self::gate(&["/"]);
         assert_eq!(admit(&own, &format!("{film}?CAT={cat}")), Err(TokenFault::Missing));
         assert_eq!(admit(&own, &format!("/t/{cat}{film}")), Err(TokenFault::Malformed));

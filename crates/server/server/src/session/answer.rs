@@ -8,6 +8,7 @@ use crate::edge::Viewer;
 use crate::libraries::Library;
 use crate::page;
 use crate::redact;
+use crate::token_gate::Gate;
 use crate::worker::Worker;
 use delivery::in_memory::Held;
 use delivery::{Channel, End, Outgoing};
@@ -41,7 +42,11 @@ impl Session {
         let growing = RefCell::default();
         let viewer = (self.peer.ip(), &self.channel, &growing);
         let asked = (request, body_sent_on(&worker, request, &self.input));
-        let (response, file) = prepare(&worker, asked, opened, viewer, &mut self.verified).await;
+        let (mut response, file) =
+            prepare(&worker, asked, opened, viewer, &mut self.verified).await;
+        if let Some(gate) = &worker.libraries.gate {
+            gate.keep_from_others(request, &mut response);
+        }
         let body = (file, growing.into_inner());
         self.deliver(&worker, response, body, Some(request), started).await
     }
@@ -241,8 +246,8 @@ async fn prepare(
             return (refused_as(worker, escape.as_str(), Refusal::NotFound, request), None);
         }
         Resource::Reserved(path) => {
-            let may_have = may_have(worker, request, client);
-            let page = page::reserved(worker, library, request, path.as_bytes(), may_have);
+            let may_list = may_list(worker, request, client);
+            let page = page::reserved(worker, library, request, path.as_bytes(), may_list);
             let response = page.unwrap_or_else(|| refused(worker, Refusal::NotFound, request));
             return (response, None);
         }
@@ -343,8 +348,8 @@ async fn front(
     client: IpAddr,
 ) -> (Response, Option<Rc<File>>) {
     let is_allowed =
-        may_have(worker, request, client).is_none_or(|mut may_have| may_have(page::FRONT));
-    if is_allowed {
+        |gate: &Gate| gate.may_have(request, client, since_1970().as_secs())(page::FRONT);
+    if worker.libraries.gate.as_ref().is_none_or(is_allowed) {
         match library.files.open(page::FRONT).await {
             Ok(file) => {
                 let (response, file) = respond(worker, library, request, page::FRONT, file).await;
@@ -359,14 +364,14 @@ async fn front(
     (page::shelf(worker, request), None)
 }
 
-/// A check of the paths that a list may name to the viewer; none if there is no restriction.
-fn may_have<'a>(
+/// A check of the titles that a list may name to the viewer; none if there is no restriction.
+fn may_list<'a>(
     worker: &'a Worker,
     request: &'a Request,
     client: IpAddr,
 ) -> Option<impl FnMut(&[u8]) -> bool + use<'a>> {
     let gate = worker.libraries.gate.as_ref()?;
-    Some(gate.may_have(request, client, since_1970().as_secs()))
+    Some(gate.may_list(request, client, since_1970().as_secs()))
 }
 
 /// The requested resource, with its token removed if tokens are in use.
