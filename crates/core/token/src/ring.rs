@@ -128,6 +128,12 @@ impl KeyRing {
         self.keys.is_empty() && self.cats.is_none()
     }
 
+    /// Whether `before` had keys of our own tokens and this ring has none, as if its files were cut off. A file with keys of Common Access Tokens is
+    /// never empty.
+    pub fn has_lost_keys(&self, before: &Self) -> bool {
+        self.keys.is_empty() && !before.keys.is_empty()
+    }
+
     /// Whether this ring can sign.
     pub fn is_secret(&self) -> bool {
         self.keys.iter().any(Key::is_secret)

@@ -153,8 +153,8 @@ impl Renewal {
     fn renew_keys(&mut self, why: &str) {
         match load_keys(&self.config) {
             Ok(None) => {}
-            // A truncated file must not open the library to everyone.
-            Ok(Some(keys)) if keys.is_empty() && !self.has_no_keys() => {
+            // A truncated file must neither open the library to everyone nor refuse all holders of our own tokens.
+            Ok(Some(keys)) if self.keys.as_ref().is_some_and(|old| keys.has_lost_keys(old)) => {
                 let complaint = "the key files hold no key any more".to_owned();
                 self.complaints.tell(Reloaded::SigningKeys, complaint);
             }
@@ -228,9 +228,5 @@ impl Renewal {
             None => self.complaints.clear(Reloaded::OriginFiles),
             Some(why) => self.complaints.tell(Reloaded::OriginFiles, why),
         }
-    }
-
-    fn has_no_keys(&self) -> bool {
-        self.keys.as_ref().is_none_or(|keys| keys.is_empty())
     }
 }
