@@ -123,6 +123,63 @@ pub(super) fn has_form(text: &[u8]) -> bool {
         && tag.as_tag().is_none_or(|(tag, _)| is_tagged.contains(&tag))
 }
 
+/// Characters of a token's headers for [`claims_end`]: first those of its tags and its protected header, then those of both headers. Issuers' are far
+/// shorter, and a log has to be written quickly.
+const PROTECTED_CHARACTERS: usize = 96;
+const HEADERS_CHARACTERS: usize = 1024;
+
+/// Bytes from the beginning of `text` to the end of a token's claims, if it begins as a token does. Other text may follow, and the token may be cut
+/// off. No other text begins like that: a header with an algorithm, another header, and then the beginning of a map.
+pub(super) fn claims_end(text: &[u8]) -> Option<usize> {
+    let decoded = |characters: usize| {
+        let characters = text.len().min(characters) / 4 * 4;
+        BASE64URL_NOPAD.decode(&text[..characters]).ok()
+    };
+    let bytes = decoded(PROTECTED_CHARACTERS)?;
+    let mut rest = &bytes[..];
+    let mut part = head(&mut rest)?;
+    for _ in 0..2 {
+        // Tags.
+        if part.0 == 6 {
+            part = head(&mut rest)?;
+        }
+    }
+    let (2, length) = (part == (4, 4)).then(|| head(&mut rest))?? else { return None };
+    let protected = rest.get(..usize::try_from(length).ok()?)?;
+    Headers::of(&read(protected).ok()?).ok()?.algorithm?;
+    let past = bytes.len() - rest.len() + protected.len();
+    let bytes = decoded(HEADERS_CHARACTERS)?;
+    let mut rest = bytes.get(past..)?;
+    let unprotected = coset::cbor::de::from_reader_with_recursion_limit(&mut rest, DEPTH_MAX);
+    Headers::of(&unprotected.ok()?).ok()?;
+    let (kind, length) = head(&mut rest)?;
+    let begins_a_map = match kind {
+        2 => length > 0 && (0xa0..=0xbf).contains(rest.first()?),
+        3 => matches!(rest.first()?, b'a' | b'b'),
+        _ => false,
+    };
+    let length = usize::try_from(length).ok().filter(|length| *length <= TEXT_BYTES_MAX)?;
+    begins_a_map.then_some(bytes.len() - rest.len() + length)
+}
+
+/// The kind of the next item of CBOR and its number (RFC 8949, section 3), that of an array without a length being 4.
+fn head(rest: &mut &[u8]) -> Option<(u8, u64)> {
+    let (first, after) = rest.split_first()?;
+    let (kind, low) = (first >> 5, first & 0x1f);
+    let more = match low {
+        ..24 => 0,
+        24..28 => 1 << (low - 24),
+        31 if kind == 4 => {
+            *rest = after;
+            return Some((kind, 4));
+        }
+        _ => return None,
+    };
+    let number = after.get(..more)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    *rest = &after[more..];
+    Some((kind, if more == 0 { u64::from(low) } else { number }))
+}
+
 /// The four parts of a token, and its tag, empty, if it has one.
 fn split(text: &[u8]) -> Result<[Value; 5], CatFault> {
     if text.len() > TEXT_BYTES_MAX {

@@ -1,30 +1,29 @@
 //! Finds Common Access Tokens in any text, so that a log can leave their signatures out.
 //!
 //! A token's end is its signature, so without its last characters it is worth nothing, and its claims can still be read. Its characters may be
-//! percent-encoded, once or several times, as those of our own tokens may (`../signatures.rs`).
+//! percent-encoded, once or several times, as those of our own tokens may (`../signatures.rs`). Other characters of base64url may come directly
+//! before and after it, and it may be cut off: then a part of its signature is left out, too.
 //!
-//! Whether a run of characters is a token is seen by parsing it, so names of files that only look alike stay as they are.
+//! The beginning of a token is recognized by parsing its headers, so names of files that only look alike stay as they are.
 
 use std::ops::Range;
 
-use super::{TEXT_BYTES_MAX, cose};
+use super::cose;
 use crate::signatures::character;
 
-/// The shortest text: an array of two empty headers, no claims and 32 bytes of a signature, 38 bytes in all.
-const TEXT_BYTES_MIN: usize = 51;
+/// The shortest text that can have a signature: an array of a header with an algorithm, an empty one, no claims and eight bytes (HMAC 256/64).
+const TEXT_BYTES_MIN: usize = 22;
 
-/// Characters that are left out. 43 are 32 bytes: all of the shortest signature, and enough of each longer one.
-const TAIL: usize = 43;
-
-/// First characters of a token: those of a tag or of an array of four.
-const FIRST: &[u8] = b"20hmn";
+/// The first two characters of a token: of the tags 61, 17 and 18, or of an array of four. Only a few names of files have them, so few are parsed.
+const FIRST: [&[u8; 2]; 11] =
+    [b"2D", b"2Q", b"0Y", b"0Z", b"0o", b"0p", b"hE", b"hF", b"mA", b"n0", b"n1"];
 
 /// The ranges of the ends of tokens in `text`, in order.
 pub(crate) fn tails(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
     Runs { text, at: 0 }.filter_map(|run| tail(text, run))
 }
 
-/// The runs of characters of base64url that are long enough.
+/// The runs of characters of base64url that may have a token.
 struct Runs<'t> {
     text: &'t [u8],
     at: usize,
@@ -36,6 +35,7 @@ impl Iterator for Runs<'_> {
     fn next(&mut self) -> Option<Range<usize>> {
         while self.text.len() - self.at >= TEXT_BYTES_MIN {
             let (first, mut count, mut end) = (self.at, 0, self.text.len());
+            let (mut before, mut has_first) = (0, false);
             while self.at < self.text.len() {
                 let start = self.at;
                 let (character, bytes) = character(&self.text[start..]);
@@ -44,9 +44,11 @@ impl Iterator for Runs<'_> {
                     end = start;
                     break;
                 }
+                has_first |= FIRST.contains(&&[before, character]);
+                before = character;
                 count += 1;
             }
-            if (TEXT_BYTES_MIN..=TEXT_BYTES_MAX).contains(&count) {
+            if has_first && count >= TEXT_BYTES_MIN {
                 return Some(first..end);
             }
         }
@@ -54,11 +56,8 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// The end of the token that `run` is, if it is one.
+/// The signature, or its beginning, of the token in `run`, if there is one, and what comes after it.
 fn tail(text: &[u8], run: Range<usize>) -> Option<Range<usize>> {
-    if !FIRST.contains(&character(&text[run.clone()]).0) {
-        return None;
-    }
     let (mut characters, mut starts, mut at) = (Vec::new(), Vec::new(), run.start);
     while at < run.end {
         let (character, bytes) = character(&text[at..run.end]);
@@ -66,6 +65,11 @@ fn tail(text: &[u8], run: Range<usize>) -> Option<Range<usize>> {
         starts.push(at);
         at += bytes;
     }
-    let start = starts[starts.len().checked_sub(TAIL)?];
-    cose::has_form(&characters).then_some(start..run.end)
+    let may_begin = |at: &usize| FIRST.iter().any(|first| characters[*at..].starts_with(*first));
+    (0..characters.len()).filter(may_begin).find_map(|first| {
+        let claims_end = cose::claims_end(&characters[first..])?;
+        // The character after the claims has at most their last bits, and the length of the signature. Without it, the claims were cut off.
+        let start = *starts.get(first + (claims_end * 4).div_ceil(3))?;
+        Some(start..run.end)
+    })
 }

@@ -316,6 +316,22 @@ fn a_genuine_token_is_verified_once_and_compared_with_each_request() {
 }
 
 #[test]
+fn a_truncated_file_of_own_keys_is_noticed_next_to_keys_of_these_tokens() {
+    let own = KeyRing::parse(SHARED).unwrap();
+    let with_both = own.with_cats_of(SHARED, &CatSettings::default()).unwrap();
+    let without_own = ring(SHARED);
+    assert!(!without_own.is_empty() && without_own.has_lost_keys(&with_both));
+    assert!(!without_own.has_lost_keys(&without_own) && !with_both.has_lost_keys(&with_both));
+    assert!(!with_both.has_lost_keys(&without_own), "the first keys have come");
+}
+
+/// A token without what comes after its claims.
+fn claims_of(token: &str) -> &str {
+    let claims_end = cose::claims_end(token.as_bytes()).unwrap();
+    &token[..(claims_end * 4).div_ceil(3)]
+}
+
+#[test]
 fn tokens_in_text_lose_their_signatures() {
     let bare = |token: &str| {
         let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).unwrap();
@@ -327,7 +343,9 @@ fn tokens_in_text_lose_their_signatures() {
     for keys in [SHARED, ED25519] {
         let token = ring(keys).sign_cat(&grant(CatScope::Folder("films"))).unwrap().0;
         for token in [token.clone(), bare(&token)] {
-            let shown = format!("{}-", &token[..token.len() - 43]);
+            let kept = claims_of(&token);
+            assert!(token.len() - kept.len() >= 43, "32 bytes of a signature are left out");
+            let shown = format!("{kept}-");
             for around in [
                 "/t/TOKEN/films/a.m4s?CAT=TOKEN&x",
                 "/page?src=%2ft%2fTOKEN%2Ffilms%252FTOKEN%252f",
@@ -341,10 +359,26 @@ fn tokens_in_text_lose_their_signatures() {
             }
             let whole = format!("/t/{}/x", encoded(&token));
             let redacted = without_signatures(whole.as_bytes()).into_owned();
-            let expected = format!("/t/{}-/x", encoded(&token[..token.len() - 43]));
+            let expected = format!("/t/{}-/x", encoded(kept));
             assert_eq!(String::from_utf8(redacted).unwrap(), expected);
+            for around in ["/t/TOKEN", "?u=x_TOKEN", "see_2D3RTOKEN", "?u=hEOhTOKEN/x"] {
+                let cut = &token[..token.len() - 3];
+                for shown_as in [format!("{token}films"), format!("{token}_small"), cut.into()] {
+                    let redacted =
+                        without_signatures(around.replace("TOKEN", &shown_as).as_bytes())
+                            .into_owned();
+                    let expected = around.replace("TOKEN", &shown);
+                    assert_eq!(String::from_utf8(redacted).unwrap(), expected, "{shown_as}");
+                }
+            }
+            assert_eq!(*without_signatures(kept.as_bytes()), *kept.as_bytes(), "nothing is left");
         }
     }
+    // HMAC 256/64: eight bytes.
+    let short =
+        BASE64URL_NOPAD.encode(&HEXLOWER.decode(b"d18443a10104a041a0480102030405060708").unwrap());
+    let redacted = without_signatures(short.as_bytes()).into_owned();
+    assert_eq!(String::from_utf8(redacted).unwrap(), format!("{}-", &short[..12]));
     for name in ["0".repeat(100), "2D3R".repeat(30), "hEOhAQWg".repeat(20), "2".repeat(5000)] {
         assert_eq!(*without_signatures(name.as_bytes()), *name.as_bytes(), "a file's name");
     }
