@@ -131,7 +131,7 @@ fn a_token_opens_what_it_is_for_in_each_of_its_places() {
         fs::read_to_string(&log).ok().filter(|text| text.lines().count() == 12)
     });
     let end = &token[token.len() - 43..];
-    assert!(!text.contains(end) && text.contains("?CAT=-") && text.contains("-/films/a/b.mp4"));
+    assert!(!text.contains(end) && text.contains("?CAT=2D3R") && text.contains("-/films/a/b.mp4"));
 }
 
 #[test]

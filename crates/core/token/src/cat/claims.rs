@@ -29,6 +29,9 @@ pub(super) const VERSION: u64 = 1;
 /// More claims than the standard has.
 const CLAIMS_MAX: usize = 64;
 
+/// Texts of a list in a claim: more than there are methods, or audiences that one issuer serves.
+const TEXTS_MAX: usize = 64;
+
 /// Claims that are refused, with their names.
 const REFUSED: [(i128, &str); 14] = [
     (8, "cnf (proof of possession)"),
@@ -157,5 +160,8 @@ fn texts(value: &Value) -> Result<Vec<String>, CatFault> {
     let Value::Array(texts) = value else {
         return Err(CatFault::Malformed("a claim is not the list that it has to be"));
     };
+    if texts.len() > TEXTS_MAX {
+        return Err(CatFault::Malformed("a claim's list has more than 64 texts"));
+    }
     texts.iter().map(|one| text(one).map(str::to_owned)).collect()
 }

@@ -24,6 +24,9 @@ const ALGORITHM: i128 = iana::HeaderParameter::Alg as i128;
 const CRITICAL: i128 = iana::HeaderParameter::Crit as i128;
 const KEY_ID: i128 = iana::HeaderParameter::Kid as i128;
 
+/// The label of claims in a header (RFC 9597), which could restrict a token as those of its payload do.
+const CLAIMS: i128 = 15;
+
 /// An algorithm of COSE (RFC 9053).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CatAlgorithm {
@@ -77,13 +80,22 @@ pub(super) fn open(text: &[u8]) -> Result<Sealed, CatFault> {
     let Value::Bytes(protected) = protected else { return Err(malformed("no protected header")) };
     let inner = Headers::of(&read(&protected)?)?;
     let outer = Headers::of(&unprotected)?;
+    // Nothing is verified yet, so each of these is a fault of form: only a genuine token can demand what is not supported.
     if inner.is_critical || outer.is_critical {
-        return Err(CatFault::unsupported("a critical header parameter of COSE"));
+        return Err(malformed(
+            "it has a critical header parameter of COSE, which is not supported",
+        ));
+    }
+    if inner.has_claims || outer.has_claims {
+        return Err(malformed("it has claims in a header of COSE, which are not supported"));
+    }
+    if differ(&inner.algorithm, &outer.algorithm) || differ(&inner.key_id, &outer.key_id) {
+        return Err(malformed("its two headers differ in the algorithm or the key id"));
     }
     let number = inner.algorithm.ok_or(malformed("no algorithm in the protected header"))?;
     let mut all = CatAlgorithm::ALL.into_iter();
     let Some(algorithm) = all.find(|one| one.number() as i128 == number) else {
-        return Err(CatFault::unsupported("an algorithm other than HS256, ES256, EdDSA or PS256"));
+        return Err(malformed("its algorithm is none of HS256, ES256, EdDSA and PS256"));
     };
     if matches!(tag, Value::Tag(tag, _) if tag != algorithm.tag()) {
         return Err(malformed("its tag is not that of its algorithm"));
@@ -100,6 +112,11 @@ pub(super) fn open(text: &[u8]) -> Result<Sealed, CatFault> {
     };
     let key_id = inner.key_id.or(outer.key_id);
     Ok(Sealed { algorithm, key_id, covered, signature, payload })
+}
+
+/// Whether both values are there, and are not the same.
+fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+    one.is_some() && other.is_some() && one != other
 }
 
 /// The bytes that a signature covers (RFC 9052, sections 4.4 and 6.3).
@@ -218,6 +235,7 @@ struct Headers {
     algorithm: Option<i128>,
     key_id: Option<Vec<u8>>,
     is_critical: bool,
+    has_claims: bool,
 }
 
 impl Headers {
@@ -243,6 +261,7 @@ impl Headers {
                     headers.key_id.replace(id).is_some()
                 }
                 CRITICAL => std::mem::replace(&mut headers.is_critical, true),
+                CLAIMS => std::mem::replace(&mut headers.has_claims, true),
                 _ => false,
             };
             if is_twice {

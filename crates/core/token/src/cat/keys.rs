@@ -25,6 +25,9 @@ const ID_BYTES_MAX: usize = 128;
 /// The line before a key with another id than its own.
 const KID: &str = "kid";
 
+/// The fault of a line `kid NAME` without a key after it.
+const NO_KEY: &str = "after a line `kid NAME` comes its key";
+
 /// The bytes before the point in a SubjectPublicKeyInfo of P-256 (RFC 5480).
 const P256_DER: [u8; 26] = [
     0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
@@ -35,6 +38,9 @@ const P256_DER: [u8; 26] = [
 const RSA_DER: [u8; 15] =
     [0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00];
 const RSA_DER_AT: usize = 4;
+
+/// Bytes of a public key with 4096 bits and the exponent 65537, which is 550, and a little more. Longer ones would cost a server too much.
+const RSA_DER_BYTES_MAX: usize = 560;
 
 /// A key with its id.
 pub(crate) struct CatKey {
@@ -116,17 +122,23 @@ pub(super) fn parse(text: &str) -> Result<Vec<CatKey>, KeyFileFault> {
         let is_apart = |name: &&str| name.is_empty() || name.starts_with(char::is_whitespace);
         let name = line.strip_prefix(KID).filter(is_apart);
         if let Some(name) = name {
-            id = Some(key_id(name).map_err(fault)?);
+            if id.replace((number, key_id(name).map_err(fault)?)).is_some() {
+                return Err(fault(NO_KEY));
+            }
             continue;
         }
+        let id = id.take().map(|(_, id)| id);
         let key = match pem::label(line) {
             Some(label) => {
                 let block = pem::read_block(label, lines.by_ref().map(|(_, line)| line));
-                block.and_then(|block| of_block(&block, id.take()))
+                block.and_then(|block| of_block(&block, id))
             }
-            None => shared(line, id.take()),
+            None => shared(line, id),
         };
         keys.push(key.map_err(fault)?);
+    }
+    if let Some((number, _)) = id {
+        return Err(KeyFileFault::Line { number, wanted: NO_KEY });
     }
     if keys.is_empty() { Err(KeyFileFault::Empty) } else { Ok(keys) }
 }
@@ -153,7 +165,7 @@ fn shared(line: &str, id: Option<Vec<u8>>) -> Result<CatKey, &'static str> {
 fn of_block(block: &pem::Block, id: Option<Vec<u8>>) -> Result<CatKey, &'static str> {
     let found = if block.is_public { public(&block.der) } else { private(&block.der) };
     let (kind, own_id) = found.ok_or(
-        "a block holds a key of Ed25519 or P-256, or a public key of RSA with 2048 bits or more",
+        "a block holds a key of Ed25519 or P-256, or a public key of RSA with 2048 to 4096 bits",
     )?;
     let id = id.or(own_id).ok_or("write a line `kid NAME` before this key: it has no id")?;
     Ok(CatKey { id, kind })
@@ -169,7 +181,7 @@ fn public(der: &[u8]) -> Option<(Kind, Option<Vec<u8>>)> {
         Some((kind, Some(ed25519_id(key).into_bytes())))
     } else if let Some(point) = der.strip_prefix(&P256_DER) {
         Some((Kind::Public(CatAlgorithm::Es256, parsed(&ECDSA_P256_SHA256_FIXED, point)?), None))
-    } else if der.get(RSA_DER_AT..)?.starts_with(&RSA_DER) {
+    } else if der.len() <= RSA_DER_BYTES_MAX && der.get(RSA_DER_AT..)?.starts_with(&RSA_DER) {
         Some((Kind::Public(CatAlgorithm::Ps256, parsed(&RSA_PSS_2048_8192_SHA256, der)?), None))
     } else {
         None

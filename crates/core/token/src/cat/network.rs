@@ -15,6 +15,9 @@ use super::CatFault;
 const IPV4_TAG: u64 = 52;
 const IPV6_TAG: u64 = 54;
 
+/// Entries of a claim, each of which is compared with each request.
+const NETWORKS_MAX: usize = 256;
+
 /// A network, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatNetwork {
@@ -106,6 +109,9 @@ pub(super) fn networks(value: &Value) -> Result<Vec<CatNetwork>, CatFault> {
     let Value::Array(entries) = value else {
         return Err(CatFault::Malformed("catnip is an array"));
     };
+    if entries.len() > NETWORKS_MAX {
+        return Err(CatFault::Malformed("catnip has more than 256 entries"));
+    }
     let mut networks = Vec::with_capacity(entries.len());
     let mut has_numbers = false;
     for entry in entries {

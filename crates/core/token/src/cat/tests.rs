@@ -262,6 +262,30 @@ fn without_an_id_the_only_key_of_the_algorithm_counts() {
 }
 
 #[test]
+fn what_the_headers_of_cose_may_not_have() {
+    let ring = ring(SHARED);
+    // The algorithm is 5 and the key k1; then claims, a critical parameter, another algorithm, and another key id.
+    for (protected, unprotected, is_known) in [
+        ("a10105", "a104426b31", true),
+        ("a2010504426b31", "a104426b31", true),
+        ("a10105", "a204426b310fa0", false),
+        ("a201050fa10401", "a104426b31", false),
+        ("a201050281182a", "a104426b31", false),
+        ("a10105", "a204426b310126", false),
+        ("a2010504426b32", "a104426b31", false),
+        ("a10104", "a104426b31", false),
+    ] {
+        let head = format!("84{:02x}{protected}{unprotected}41a05820", 0x40 + protected.len() / 2);
+        let token = HEXLOWER.decode((head + &"00".repeat(32)).as_bytes()).unwrap();
+        let fault = check(&ring, &BASE64URL_NOPAD.encode(&token), "a").unwrap_err();
+        match is_known {
+            true => assert_eq!(fault, CatFault::Forged),
+            false => assert!(matches!(fault, CatFault::Malformed(_)), "{fault}"),
+        }
+    }
+}
+
+#[test]
 fn what_is_no_key_file_is_refused_in_words() {
     let parse = |text: &str| match KeyRing::none().with_cats_of(text, &CatSettings::default()) {
         Ok(_) => panic!("{text}"),
@@ -277,6 +301,8 @@ fn what_is_no_key_file_is_refused_in_words() {
         ("kid \n".to_owned(), "1 to 128 bytes"),
         (format!("kid hex:6b3\n{SHARED}"), "hex:DIGITS"),
         (format!("kid a\n{SHARED}"), "hex digits"),
+        (format!("{SHARED}kid a\n"), "comes its key"),
+        (format!("kid a\nkid b\n{SHARED}"), "comes its key"),
         (SHARED.repeat(2), "k1 is there twice"),
         (SHARED.replace("01\n", "\n"), "64 to 128"),
         (pem("PUBLIC KEY", &[1; 40]), "Ed25519 or P-256"),

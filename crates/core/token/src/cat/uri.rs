@@ -13,6 +13,9 @@ use escape::percent;
 use super::{CAT_ARGUMENT, CatFault, CatRequest};
 use crate::place;
 
+/// Rules of a claim. Issuers write two or three, and each is compared with each request.
+const RULES_MAX: usize = 256;
+
 /// A part of a URI, by its number in the claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum UriPart {
@@ -48,7 +51,11 @@ struct UriRule {
 
 /// The rules of a claim, in the order of their parts.
 #[derive(Debug)]
-pub(super) struct UriRules(Vec<UriRule>);
+pub(super) struct UriRules {
+    rules: Vec<UriRule>,
+    /// Whether one of them may be for a path as it was sent instead of the composed one.
+    may_be_decomposed: bool,
+}
 
 impl UriPart {
     const ALL: [Self; 9] = [
@@ -95,7 +102,12 @@ impl UriPart {
         };
         match self {
             Self::Scheme => vec![Cow::Borrowed(scheme(request).as_bytes())],
-            Self::Host => vec![split_host(request.host).0.to_ascii_lowercase().into()],
+            Self::Host => {
+                let host = split_host(request.host).0;
+                // A name in DNS may end with a dot.
+                let host = host.strip_suffix(b".").unwrap_or(host);
+                vec![host.to_ascii_lowercase().into()]
+            }
             Self::Port => ports(request),
             Self::Path => vec![[b"/", path].concat().into()],
             Self::Query => vec![query(request.query).into()],
@@ -112,30 +124,40 @@ impl UriRules {
     /// The rules in the value of the claim.
     pub(super) fn parse(value: &Value) -> Result<Self, CatFault> {
         let Value::Map(parts) = value else { return Err(malformed()) };
-        let mut rules = Vec::new();
+        let mut rules: Vec<UriRule> = Vec::new();
         for (part, comparisons) in parts {
             let Value::Integer(part) = part else { return Err(malformed()) };
             let part = UriPart::of(i128::from(*part))
                 .ok_or(CatFault::unsupported("catu with an unknown part of a URI"))?;
             let Value::Map(comparisons) = comparisons else { return Err(malformed()) };
+            // It would restrict nothing.
+            if comparisons.is_empty() {
+                return Err(malformed());
+            }
             for (comparison, value) in comparisons {
                 let Value::Integer(comparison) = comparison else { return Err(malformed()) };
                 rules.push(UriRule::parse(part, i128::from(*comparison), value)?);
             }
         }
+        if rules.is_empty() || rules.len() > RULES_MAX {
+            return Err(malformed());
+        }
         rules.sort_by_key(|rule| rule.part as u8);
-        Ok(Self(rules))
+        let may_be_decomposed = rules.iter().any(UriRule::may_be_decomposed);
+        Ok(Self { rules, may_be_decomposed })
     }
 
-    /// Whether the rules allow `request`, by one of the spellings of its path.
+    /// Whether the rules allow `request`, by one of the spellings of its path. A rule in composed form is not compared with a decomposed path, which
+    /// has a letter without its accent: `/e` would be a prefix of `/é`.
     pub(super) fn allow(&self, request: &CatRequest<'_>) -> bool {
-        let [one, other] = request.paths;
-        self.allow_path(request, one) || one != other && self.allow_path(request, other)
+        let [composed, as_sent] = request.paths;
+        self.allow_path(request, composed)
+            || self.may_be_decomposed && composed != as_sent && self.allow_path(request, as_sent)
     }
 
     fn allow_path(&self, request: &CatRequest<'_>, path: &[u8]) -> bool {
         // One text has to match all comparisons of its part.
-        self.0.chunk_by(|one, other| one.part == other.part).all(|rules| {
+        self.rules.chunk_by(|one, other| one.part == other.part).all(|rules| {
             let part = rules[0].part;
             let mut texts = part.texts(request, path).into_iter();
             let matches_all = |text: Cow<'_, [u8]>| rules.iter().all(|rule| rule.matches(&text));
@@ -171,6 +193,13 @@ impl UriRule {
             _ => return Err(malformed()),
         };
         Ok(Self { part, comparison, value })
+    }
+
+    /// A hash doesn't tell what it is of.
+    fn may_be_decomposed(&self) -> bool {
+        let is_hash = matches!(self.comparison, Comparison::Sha256 | Comparison::Sha512Half);
+        self.part.is_of_path()
+            && (is_hash || *escape::unicode::composed(&self.value) != *self.value)
     }
 
     fn matches(&self, text: &[u8]) -> bool {
@@ -291,7 +320,34 @@ mod tests {
         let both = rules(&[(3, 1, "/films/".into()), (8, 0, ".m4s".into())]).unwrap();
         assert!(both.allow(&request("films/x.m4s")));
         assert!(!both.allow(&request("films/x.mp4")) && !both.allow(&request("x.m4s")));
-        assert!(rules(&[]).unwrap().allow(&request("x")));
+    }
+
+    #[test]
+    fn a_claim_without_rules_is_refused() {
+        for value in [vec![], vec![(Value::from(3), Value::Map(vec![]))]] {
+            let fault = UriRules::parse(&Value::Map(value)).unwrap_err();
+            assert!(matches!(fault, CatFault::Malformed(_)));
+        }
+        let many = Value::Map(vec![(0.into(), "https".into()); RULES_MAX + 1]);
+        assert!(UriRules::parse(&Value::Map(vec![(0.into(), many)])).is_err());
+    }
+
+    #[test]
+    fn a_composed_rule_is_not_for_the_decomposed_spelling() {
+        let sent = CatRequest {
+            paths: ["films/priv\u{e9}/x".as_bytes(), "films/prive\u{301}/x".as_bytes()],
+            ..request("")
+        };
+        for (comparison, value, is_allowed) in [
+            (1, "/films/prive", false),
+            (3, "/prive", false),
+            (1, "/films/priv\u{e9}/", true),
+            (1, "/films/prive\u{301}/", true),
+            (0, "/films/prive%CC%81/x", true),
+        ] {
+            let rules = rules(&[(3, comparison, value.into())]).unwrap();
+            assert_eq!(rules.allow(&sent), is_allowed, "{comparison} {value}");
+        }
     }
 
     #[test]
@@ -323,6 +379,7 @@ mod tests {
             let rules = rules(&[(2, 0, port.into())]).unwrap();
             assert_eq!(rules.allow(&at(host, is_tls)), is_allowed, "{port} {host}");
         }
+        assert!(rules(&[(1, 0, "tv.example".into())]).unwrap().allow(&at("TV.example.:1", true)));
         assert!(rules(&[(1, 0, "[::1]".into())]).unwrap().allow(&at("[::1]:8443", true)));
     }
 
