@@ -17,8 +17,8 @@ use crate::token::{CHECK_BYTES, ED25519_BYTES, HMAC_BYTES, KEY_ID_BYTES_MAX, is_
 const HMAC_DIGITS: usize = 2 * HMAC_BYTES;
 const ED25519_DIGITS: usize = 2 * (ED25519_BYTES + CHECK_BYTES);
 
-/// `text` with `-` for each token's signature, those of Common Access Tokens included, with what directly follows those. The rest of a token stays: it
-/// helps to see what went wrong.
+/// `text` with `-` for each token's signature, those of Common Access Tokens included, with what directly follows those. The rest of a token
+/// stays: it helps to see what went wrong.
 pub fn without_signatures(text: &[u8]) -> Cow<'_, [u8]> {
     let mut found: Vec<_> = signatures(text).chain(cat::tails(text)).collect();
     // No token is within another: ours have dots, and Common Access Tokens have none.

@@ -14,7 +14,7 @@ use crate::clock::Now;
 use crate::issues::Reported;
 use crate::webhook::{Message, Outbox, Undelivered, Webhook, WebhookCounts, pause};
 
-/// Without a leader, nobody would report that the store is down: after this time, each gateway reports.
+/// Without a leader, no gateway would report that the store is down: after this time, each of them does.
 const LEADERLESS: Duration = Duration::from_secs(60);
 
 /// How often messages are looked at that have waited for too long.

@@ -88,7 +88,7 @@ mod tests {
         }
     }
 
-    /// What is reported of these issues, as `+id` and `-id`; those with a `!` are snoozed.
+    /// Updates with these issues, and shows the changes to report, as `+id` and `-id`; those with a `!` are snoozed.
     fn update(reported: &mut Reported, open: &[&str], reports: bool, seconds: u64) -> String {
         let open: Vec<_> = open.iter().map(|id| issue(id)).collect();
         let changes = reported.update(open.iter(), |id| id.starts_with('!'), reports, at(seconds));
