@@ -127,7 +127,7 @@ fn issues(text: &mut Text, gateway: &Gateway) {
 }
 
 fn webhook(text: &mut Text, gateway: &Gateway) {
-    let Some(counts) = gateway.webhook_counts() else { return };
+    let counts = gateway.webhook_counts();
     text.family(&FLEET_WEBHOOK);
     for (result, count) in
         [("delivered", counts.delivered), ("failed", counts.failed), ("dropped", counts.dropped)]

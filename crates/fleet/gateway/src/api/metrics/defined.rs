@@ -87,15 +87,14 @@ pub(super) const FLEET_ISSUES: Metric = Metric::new(
 pub(super) const FLEET_WEBHOOK: Metric = Metric::new(
     Kind::Counter,
     "fullbore_fleet_webhook_total",
-    "Messages to the webhook that were delivered, tries that failed, and messages that were given up after a day or for newer ones. Absent without \
-     a webhook.",
+    "Messages to the webhook that were delivered, tries that failed, and messages that were given up after a day or for newer ones.",
 )
 .by("result");
 
 pub(super) const FLEET_WEBHOOK_WAITING: Metric = Metric::new(
     Kind::Gauge,
     "fullbore_fleet_webhook_waiting",
-    "Messages that wait for the webhook. Absent without a webhook.",
+    "Messages that wait for the webhook.",
 );
 
 pub(super) const FLEET_CLOCKS_OFF: Metric = Metric::new(
