@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use store::records::{SNOOZE_REASON_BYTES_MAX, SNOOZES_MAX, Snooze, SnoozesRecord};
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::sleep;
 
 use super::{Gateway, lock};
 use crate::api::ApiError;
@@ -16,6 +16,9 @@ use crate::issues::{EndedIssue, IssueList, ListedIssue, Surroundings, find};
 
 /// Nodes report every five seconds.
 const PERIOD: Duration = Duration::from_secs(5);
+
+/// A turn looks at all copies of all nodes. With many thousands of both, it takes a twentieth of the time, and happens less often.
+const PAUSE_PER_TURN: u32 = 19;
 
 /// A snooze ends after 90 days at the latest: what is ignored for longer is looked at once more.
 pub const SNOOZE_SECONDS_MAX: u64 = 90 * 24 * 3600;
@@ -77,11 +80,8 @@ impl Gateway {
 
     pub(super) async fn follow_issues_on(self: &Arc<Self>) {
         let mut told = None;
-        let mut ticks = interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
-            let gateway = Arc::clone(self);
+            let (gateway, began) = (Arc::clone(self), self.now().uptime);
             // A panic has already been reported; the next turn follows in some seconds.
             let followed = spawn_blocking(move || gateway.follow_issues(gateway.now())).await;
             // A full disk stays full, so it is logged once.
@@ -90,6 +90,8 @@ impl Gateway {
                 Err(problem) if told.as_ref() == Some(&problem) => {}
                 Err(problem) => self.tell(told.insert(problem)),
             }
+            let took = self.now().uptime.saturating_sub(began);
+            sleep((took * PAUSE_PER_TURN).max(PERIOD)).await;
         }
     }
 
@@ -170,11 +172,16 @@ impl Gateway {
         let edit = |before: Option<SnoozesRecord>| {
             let mut record = before.unwrap_or_default();
             // The clocks of gateways may differ: another one may take it as snoozed still.
-            record.snoozes.retain(|_, one| one.until_unix_seconds + ENDED_KEPT_SECONDS > now);
+            record
+                .snoozes
+                .retain(|_, one| one.until_unix_seconds.saturating_add(ENDED_KEPT_SECONDS) > now);
             match &snooze {
                 Some(snooze) => record.snoozes.insert(id.to_owned(), snooze.clone()),
                 None => record.snoozes.remove(id),
             };
+            if record.snoozes.len() > SNOOZES_MAX {
+                record.snoozes.retain(|_, one| one.until_unix_seconds > now);
+            }
             if record.snoozes.len() > SNOOZES_MAX {
                 return Err(ApiError::Unavailable(format!(
                     "{SNOOZES_MAX} issues are snoozed already: wake some of them, or mend their cause"
