@@ -40,7 +40,7 @@ pub(super) struct Issues {
     /// List issues that have ended as well, at most 1,000
     #[arg(long)]
     ended: bool,
-    /// Print CSV (RFC 4180), with times in UTC
+    /// Print CSV, with times in UTC
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     #[command(flatten)]
@@ -160,7 +160,7 @@ fn list(answer: &Value, with_ended: bool, now: u64) -> String {
 }
 
 fn csv(answer: &Value) -> String {
-    let mut text = COLUMNS.join(",") + "\r\n";
+    let mut text = COLUMNS.join(",") + "\n";
     for issue in rows(answer, "issues").chain(rows(answer, "ended")) {
         let field = |name: &str| match name {
             "since" => utc(seconds(issue, "since_unix_millis")),
@@ -169,7 +169,7 @@ fn csv(answer: &Value) -> String {
             name => str_of(issue, name).to_owned(),
         };
         let fields = COLUMNS.map(|name| format!("\"{}\"", field(name).replace('"', "\"\"")));
-        text += &(fields.join(",") + "\r\n");
+        text += &(fields.join(",") + "\n");
     }
     text
 }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn csv_has_a_row_for_each_issue_and_quotes_its_fields() {
         let text = csv(&answer());
-        let rows: Vec<_> = text.split("\r\n").collect();
+        let rows: Vec<_> = text.split('\n').collect();
         assert_eq!((rows.len(), rows[4]), (5, ""));
         assert_eq!(rows[0], COLUMNS.join(","));
         let first = "\"node_hot/n1\",\"node_hot\",\"warning\",\"n1\",\"paris\",\"2026-09-21T14:13:20Z\",\"\",\"\",";
