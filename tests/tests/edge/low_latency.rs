@@ -84,6 +84,7 @@ impl Stream {
     /// How often the packager was asked for each target.
     fn asked(&self) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
+        // The first line is its address.
         for target in self.said.lines().into_iter().skip(1) {
             *counts.entry(target).or_default() += 1;
         }

@@ -25,7 +25,7 @@ pub struct LiveSeen {
     pub jumps: u64,
     /// The segments that they left out.
     pub missed_segments: u64,
-    /// Reloads that brought an earlier playlist, or one whose numbers began again.
+    /// Reloads that returned an earlier playlist, or one whose numbers began again.
     pub went_back: u64,
     /// How often the playlist stood still.
     pub stood_still: u64,

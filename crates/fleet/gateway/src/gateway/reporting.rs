@@ -96,16 +96,11 @@ impl Gateway {
         }
         let (leads, has_leader) = (self.election.term().is_some(), self.leader().is_some());
         let (shown, _) = self.shown_issues(now);
-        let world = self.live.world();
-        let is_snoozed = |id: &str| {
-            let snooze = world.snoozes.snoozes.get(id);
-            snooze.is_some_and(|one| one.until_unix_seconds > now.unix_seconds())
-        };
         let is_added = {
             let state = &mut *lock(&self.reports.state);
             state.decide(leads, has_leader, now);
-            let open = shown.iter().map(|one| &one.issue);
-            let changes = state.reported.update(open, is_snoozed, state.reports, now);
+            let open = shown.iter().map(|one| (&one.issue, one.snoozed.is_some()));
+            let changes = state.reported.update(open, state.reports, now);
             let (fleet, gateway) = (self.fleet_name.as_str(), self.name.as_str());
             let messages = changes.iter().map(|one| Message::new(fleet, gateway, one, now.uptime));
             state.counts.dropped += state.outbox.add(messages) as u64;
@@ -126,7 +121,7 @@ impl Gateway {
                 if replace(&mut unsaved, 0) > 0 {
                     self.save_reports_aside().await;
                 }
-                // Whatever woke it, the next turn looks.
+                // A new message or the time-out wakes it, and the next turn checks for both.
                 let _ = timeout(LOOK, self.reports.added.notified()).await;
                 continue;
             };

@@ -24,16 +24,15 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Takes the `open` issues, without those that are snoozed, and `snoozed` ones. Returns what is to report now, if this gateway `reports`.
+    /// Compares with the `open` issues, and whether each is snoozed. Returns the changes to report now; none unless this gateway `reports`.
     pub fn update<'a>(
         &mut self,
-        open: impl Iterator<Item = &'a ListedIssue>,
-        is_snoozed: impl Fn(&str) -> bool,
+        open: impl Iterator<Item = (&'a ListedIssue, bool)>,
         reports: bool,
         now: Now,
     ) -> Vec<IssueChange> {
-        let present: BTreeMap<&str, &ListedIssue> =
-            open.map(|issue| (issue.id.as_str(), issue)).collect();
+        let present: BTreeMap<&str, (&ListedIssue, bool)> =
+            open.map(|(issue, is_snoozed)| (issue.id.as_str(), (issue, is_snoozed))).collect();
         let ended = self.open.values().filter(|issue| !present.contains_key(issue.id.as_str()));
         let mut changes: Vec<_> = ended
             .map(|issue| {
@@ -41,9 +40,10 @@ impl Reported {
                 IssueChange::Ended(EndedIssue { issue, ended_unix_millis })
             })
             .collect();
-        let began = present.values().filter(|issue| !self.open.contains_key(&issue.id));
-        let began = began.filter(|issue| !is_snoozed(&issue.id));
-        changes.extend(began.map(|issue| IssueChange::Began((*issue).clone())));
+        let began = present
+            .values()
+            .filter(|(issue, is_snoozed)| !is_snoozed && !self.open.contains_key(&issue.id));
+        changes.extend(began.map(|(issue, _)| IssueChange::Began((*issue).clone())));
         let mut noticed = BTreeMap::new();
         changes.retain(|change| {
             let id = change.id();
@@ -91,7 +91,8 @@ mod tests {
     /// Updates with these issues, and shows the changes to report, as `+id` and `-id`; those with a `!` are snoozed.
     fn update(reported: &mut Reported, open: &[&str], reports: bool, seconds: u64) -> String {
         let open: Vec<_> = open.iter().map(|id| issue(id)).collect();
-        let changes = reported.update(open.iter(), |id| id.starts_with('!'), reports, at(seconds));
+        let open = open.iter().map(|issue| (issue, issue.id.starts_with('!')));
+        let changes = reported.update(open, reports, at(seconds));
         let told = changes.iter().map(|change| match change {
             IssueChange::Began(issue) => format!("+{}", issue.id),
             IssueChange::Ended(ended) => format!("-{}", ended.issue.id),
@@ -133,7 +134,7 @@ mod tests {
         assert_eq!(update(&mut leads, &[], true, 5), "");
         // `!b` was reported before it was snoozed.
         let one = issue("!b");
-        leads.update([one].iter(), |_| false, true, at(10));
+        leads.update([(&one, false)].into_iter(), true, at(10));
         assert_eq!(update(&mut leads, &["!b"], true, 15), "");
         assert_eq!(update(&mut leads, &[], true, 20), "-!b");
     }

@@ -19,7 +19,7 @@ pub struct StreamTotals {
     pub jumps: u64,
     /// The segments that they left out.
     pub missed_segments: u64,
-    /// Reloads that brought an earlier playlist, or one whose numbers began again.
+    /// Reloads that returned an earlier playlist, or one whose numbers began again.
     pub went_back: u64,
     /// How often a playlist had nothing new for two target durations.
     pub stood_still: u64,
