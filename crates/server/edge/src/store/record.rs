@@ -295,13 +295,13 @@ mod tests {
         append(&record, 3, BlockSum::Sha256([0xab; 32])).unwrap();
         let (signed, long) = ("+1".repeat(32), "ab".repeat(33));
         record.write_all(format!("1 {signed}\n2 {long}\n4 abab").as_bytes()).unwrap();
-        append(&open(&path).unwrap(), 5, BlockSum::Blake3([0x01; 32])).unwrap();
+        append(&open(&path).unwrap(), 5, BlockSum::Xxh3([0x01; 16])).unwrap();
         let (read_header, blocks) = read(&path).unwrap();
         assert_eq!(read_header, header);
         assert_eq!(read_header.terms(), terms);
         assert_eq!(
             blocks,
-            HashMap::from([(3, BlockSum::Sha256([0xab; 32])), (5, BlockSum::Blake3([0x01; 32]))])
+            HashMap::from([(3, BlockSum::Sha256([0xab; 32])), (5, BlockSum::Xxh3([0x01; 16]))])
         );
     }
     #[test]
