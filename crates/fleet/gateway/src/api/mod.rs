@@ -14,6 +14,7 @@ mod gateways;
 mod issues;
 mod metrics;
 mod nodes;
+mod open_caching;
 mod openapi;
 mod operation;
 mod operations;

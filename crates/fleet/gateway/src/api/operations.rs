@@ -4,8 +4,8 @@ use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Operation, get, maybe, needed, post, put, with_large_body};
 use super::{
-    certificates, gateways, issues, nodes, operators, places, plans, purges, routing, titles,
-    viewing,
+    certificates, gateways, issues, nodes, open_caching, operators, places, plans, purges, routing,
+    titles, viewing,
 };
 
 const NODE_STATE: &[ApiField] = &[
@@ -401,6 +401,14 @@ pub static OPERATIONS: &[Operation] = &[
             ),
         ],
         |call| Box::pin(titles::at_nodes(call)),
+    ),
+    get(
+        "/api/v1/open-caching/advertisement",
+        ReadOrPartner,
+        "Say to an upstream CDN which networks the sites serve, by which protocols, and how much they can send (RFC 8008, RFC 9808)",
+        open_caching::ADVERTISED,
+        open_caching::ADVERTISEMENT,
+        |call| Box::pin(open_caching::advertisement(call)),
     ),
     get(
         "/api/v1/issues",

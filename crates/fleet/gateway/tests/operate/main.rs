@@ -7,6 +7,7 @@ mod hostile;
 mod issues;
 mod keys;
 mod logged;
+mod open_caching;
 mod openapi;
 mod pki;
 mod placing;
