@@ -1,9 +1,9 @@
 //! The checksum by which a block of a film is recognized after a restart.
 //!
 //! New blocks have their XXH3 checksum of 128 bits. It finds what a power cut or a failing disk leaves behind; it needs no strength against forgers,
-//! because whoever can change a block can also change its record. A cryptographic hash costs a cold cache much more: SHA-256, which earlier releases
-//! recorded, nearly half of all processor time, and BLAKE3 a seventh (docs/bench.md). The text of an XXH3 checksum has a prefix, so both kinds can be in
-//! one record. A release that doesn't know the prefix ignores the line, and fetches the block again.
+//! because a program that can change a block can also change its record. A cryptographic hash costs a cold cache much more: SHA-256, which earlier
+//! releases recorded, took nearly half of all processor time, and BLAKE3 a seventh (docs/bench.md). The text of an XXH3 checksum has a prefix, so
+//! both kinds can be in one record. A release that does not know the prefix ignores the line, and fetches the block again.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
