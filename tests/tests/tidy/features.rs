@@ -57,8 +57,9 @@ fn breaches(name: &str, part: &Chosen, whole: &Chosen, apart: &[(&str, &str)]) -
 
 /// The names of the workspace's packages.
 fn packages(files: &[File]) -> Vec<&str> {
-    let is_other =
-        |file: &File| matches!(&*file.path, "tests/Cargo.toml" | "workspace-hack/Cargo.toml");
+    let is_other = |file: &File| {
+        matches!(&*file.path, "fuzz/Cargo.toml" | "tests/Cargo.toml" | "workspace-hack/Cargo.toml")
+    };
     let manifests = files.iter().filter(|file| is_other(file) || file.manifest_of().is_some());
     let name = |file: &'_ File| -> Option<(usize, usize)> {
         let start = file.text.find("\nname = \"")? + "\nname = \"".len();
