@@ -9,6 +9,7 @@ mod bucket;
 mod cache_status;
 mod changes;
 mod crashes;
+mod drawn_viewers;
 mod faults;
 mod flaky;
 mod flood;

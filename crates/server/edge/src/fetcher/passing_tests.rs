@@ -1,14 +1,15 @@
 //! Drawn pairs of requests: no viewer gets what an origin made for another one.
 //!
-//! The rules are those of the helper, in virtual time, with an origin that draws what it says of caching. The judge has its own, plainer copy of
-//! the RFC: for each answer it knows which request the origin made it for, and every field carries the number of the answer that it came with.
+//! The rules are those of the helper, in virtual time, with an origin that draws what it says of caching, under drawn rules of the operator's. The
+//! judge has its own, plainer copy of the RFC and of these rules: for each answer it knows which request the origin made it for, and every field
+//! carries the number of the answer that it came with.
 
 use super::*;
 use crate::fetcher::HelperOptions;
 use crate::fetcher::origin_answer::stored;
 use crate::fetcher::slots::REQUESTS_MAX;
 use crate::http_cache::{is_credential, may_store};
-use crate::rules::PathRules;
+use crate::rules::{EdgeRule, PathRules};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -51,20 +52,74 @@ const VARIES: [Option<&str>; 8] = [
     Some("*"),
 ];
 
-/// Rules for some of the paths. The judge has its own words for the first one ([`Record::varies`]); by the others, a request lacks what its answer
-/// must not depend on.
-const RULES: &str = r#"[
-    { "path": "/film0", "headers_vary": ["X-Who"], "fresh_seconds": 600 },
-    { "path": "/film1", "headers_drop": ["X_Who"], "fresh_default_seconds": 60 },
-    { "path": "/film2", "authorization": "drop", "fresh_seconds": 1, "stale_seconds": 60 }
-]"#;
+/// The lives of an edge that share the pairs. Each has rules of its own.
+const LIVES: usize = 50;
+
+/// The paths of a life.
+const FILMS: usize = 8;
+
+/// What an operator may write into a rule, one of each line. The judge reads the same words in its own way ([`Ruled`]).
+const RULES: [&[&str]; 6] = [
+    &[
+        "",
+        "",
+        r#""query":"drop""#,
+        r#""query":"sort""#,
+        r#""query_keep":["q"]"#,
+        r#""query_drop":["u"]"#,
+    ],
+    &["", r#""headers_vary":["X-Who"]"#, r#""headers_drop":["X_Who"]"#],
+    &["", r#""authorization":"drop""#],
+    &["", "", r#""cookies":false"#],
+    &["", r#""fresh_seconds":600"#, r#""fresh_default_seconds":60"#, r#""fresh_seconds":1"#],
+    &["", r#""stale_seconds":60"#, r#""stale_seconds":0"#],
+];
+
+/// A rule that keeps nothing may say nothing of how long.
+const NEVER: &str = r#""cache":false"#;
+
+/// The words of a path's rule.
+#[derive(Clone)]
+struct Ruled(Arc<str>);
+
+impl Ruled {
+    fn drawn(draws: &mut fastrand::Rng, film: usize) -> Self {
+        let is_kept = draws.u8(..8) > 0;
+        let lists = if is_kept { &RULES[..] } else { &RULES[..1] };
+        let mut words = vec![format!(r#""path":"/film{film}""#)];
+        words.extend(lists.iter().map(|list| (*draws.choice(*list).unwrap()).to_owned()));
+        words.extend((!is_kept).then(|| NEVER.to_owned()));
+        words.retain(|word| !word.is_empty());
+        Self(format!("{{{}}}", words.join(",")).into())
+    }
+
+    fn says(&self, word: &str) -> bool {
+        self.0.contains(word)
+    }
+
+    /// The parameters of a query on which a response may depend, in an order in which equal ones are equal.
+    fn counted(&self, query: &str) -> String {
+        let counts = |parameter: &&str| {
+            let is_one_left_out = self.says(r#""query_keep":["q"]"#) || self.says("query_drop");
+            let is_left_out = is_one_left_out && parameter.starts_with('u');
+            !(is_left_out || self.says(r#""query":"drop""#))
+        };
+        let mut kept: Vec<&str> = query.split('&').filter(counts).collect();
+        if self.says(r#""query":"sort""#) {
+            kept.sort_unstable();
+        }
+        kept.join("&")
+    }
+}
 
 /// One request, and what the origin answered to it.
 #[derive(Clone)]
 struct Record {
+    /// With the query as it counts, by the judge.
     path: String,
     /// As it travels.
     request: Fields,
+    ruled: Ruled,
     rule: LifetimeRule,
     /// When the origin got it: the number of requests before it.
     asked: usize,
@@ -81,7 +136,7 @@ impl Record {
 
     /// The header fields on which the answer depends.
     fn varies(&self) -> impl Iterator<Item = &str> {
-        let ruled = self.path.starts_with("/film0?").then_some("X-Who");
+        let ruled = self.ruled.says("headers_vary").then_some("X-Who");
         self.vary.into_iter().flat_map(|vary| vary.split(", ")).chain(ruled)
     }
 
@@ -101,6 +156,8 @@ impl Record {
         let differs = |name: &str| self.request.first(name) != other.request.first(name);
         if self.path != other.path {
             Err("another URL")
+        } else if self.ruled.says(NEVER) {
+            Err("nothing is kept there")
         } else if is_private || self.says("no-store") || says_no_store(&self.request) {
             Err("it must not be stored")
         } else if is_known && !for_all && !self.says("must-revalidate") {
@@ -132,6 +189,7 @@ struct Flight {
 
 struct Model {
     draws: fastrand::Rng,
+    ruled: Vec<Ruled>,
     rules: PathRules,
     responses: Responses,
     start: Now,
@@ -153,9 +211,15 @@ const UPDATED_BY_HEAD: usize = 4;
 
 impl Model {
     fn new(seed: u64) -> Self {
+        let mut draws = fastrand::Rng::with_seed(seed);
+        let ruled: Vec<_> = (0..FILMS).map(|film| Ruled::drawn(&mut draws, film)).collect();
+        let rules: Vec<EdgeRule> =
+            ruled.iter().map(|Ruled(words)| serde_json::from_str(words).unwrap()).collect();
+        rules.iter().for_each(|rule| rule.check(false).unwrap());
         Self {
-            draws: fastrand::Rng::with_seed(seed),
-            rules: PathRules::new(&serde_json::from_str::<Vec<_>>(RULES).unwrap(), true),
+            draws,
+            ruled,
+            rules: PathRules::new(&rules, true),
             responses: Responses::default(),
             start: Now { at: std::time::Instant::now(), unix_seconds: 1_700_000_000 },
             passed: Duration::ZERO,
@@ -194,20 +258,29 @@ impl Model {
     }
 
     /// A viewer's request: answered with what is stored, or sent to the origin.
-    fn ask(&mut self, path: &str) {
-        let (mut request, settings) = (self.drawn_request(), self.rules.at_stored(path));
+    fn ask(&mut self, film: usize, query: &str) {
+        let (names, ruled) = (format!("/film{film}"), self.ruled[film].clone());
+        let (mut request, settings) = (self.drawn_request(), self.rules.at_stored(&names));
         // As the server leaves them out.
         request.remove(|name| {
             let lower = name.to_ascii_lowercase();
-            settings.drops_header(&lower) || is_credential(&lower) && !settings.sends_passwords
+            settings.drops_header(&lower)
+                || is_credential(&lower) && !settings.sends_passwords
+                || lower == "cookie" && !settings.sends_cookies
         });
-        let rule = settings.lifetimes;
+        let kept = String::from_utf8(settings.query_sent_on(query.as_bytes())).unwrap();
+        let path = format!("{names}?{kept}");
+        assert_eq!(path, format!("{names}?{}", ruled.counted(query)), "{}", ruled.0);
+        let (rule, is_kept) = (settings.lifetimes, settings.is_kept);
         let vary = *self.draws.choice(&VARIES).unwrap();
         let cache_control = *self.draws.choice(&CACHE_CONTROLS).unwrap();
         let asked = self.records.len();
-        let (path, answered) = (path.to_owned(), self.passed);
-        let record = Record { path, request, rule, asked, answered, cache_control, vary };
+        let answered = self.passed;
+        let record = Record { path, request, ruled, rule, asked, answered, cache_control, vary };
         self.records.push(record.clone());
+        if !is_kept {
+            return;
+        }
         let known = self.responses.find(&record.path, &record.request);
         let said = RequestDirectives::of(&record.request);
         let usable = known.as_ref().map(|known| known.use_for(&said, self.now().at));
@@ -318,10 +391,33 @@ impl Model {
         self.counts[SHARED] += 1;
     }
 
-    /// A request changes what is at `path`.
-    fn change(&mut self, path: &str) {
-        let _ = self.responses.invalidate(path);
-        self.changed.insert(path.into(), self.records.len());
+    /// A request changes what the latest one was for.
+    fn change(&mut self) {
+        let path = self.records.last().expect("there was one").path.clone();
+        let _ = self.responses.invalidate(&path);
+        self.changed.insert(path, self.records.len());
+    }
+
+    /// Draws pairs of requests for the same film, with queries that may differ.
+    fn live(&mut self, pairs: usize) {
+        for _ in 0..pairs {
+            let film = self.draws.usize(..FILMS);
+            for _ in 0..2 {
+                let mut query = [("q", 2), ("u", 2)]
+                    .map(|(name, values)| format!("{name}={}", self.draws.u8(..values)));
+                if self.draws.u8(..4) == 0 {
+                    query.reverse();
+                }
+                self.ask(film, &query.join("&"));
+                while self.flights.len() > self.draws.usize(..FLIGHTS_MAX) {
+                    self.answer();
+                }
+            }
+            if self.draws.u8(..50) == 0 {
+                self.change();
+            }
+            self.passed += Duration::from_millis(self.draws.u64(..200));
+        }
     }
 }
 
@@ -331,23 +427,15 @@ fn of_drawn_pairs_of_requests_none_gets_what_was_made_for_the_other() {
     let seed = std::env::var("FULLBORE_SEED").ok();
     let seed = seed.map_or_else(|| fastrand::u64(..), |seed| seed.parse().expect("a number"));
     eprintln!("FULLBORE_SEED={seed}");
-    let mut model = Model::new(seed);
-    for _ in 0..PAIRS {
-        let path = format!("/film{}?q={}", model.draws.u8(..8), model.draws.u8(..3));
-        for _ in 0..2 {
-            model.ask(&path);
-            while model.flights.len() > model.draws.usize(..FLIGHTS_MAX) {
-                model.answer();
-            }
-        }
-        if model.draws.u8(..50) == 0 {
-            model.change(&path);
-        }
-        model.passed += Duration::from_millis(model.draws.u64(..200));
+    let (mut draws, mut counts) = (fastrand::Rng::with_seed(seed), [0; 5]);
+    for _ in 0..LIVES {
+        let mut model = Model::new(draws.u64(..));
+        model.live(PAIRS / LIVES);
+        counts.iter_mut().zip(model.counts).for_each(|(all, own)| *all += own);
     }
-    eprintln!("shared, confirmed, with a cookie, late, by HEAD: {:?}", model.counts);
+    eprintln!("shared, confirmed, with a cookie, late, by HEAD: {counts:?}");
     let least = [20_000, 10_000, 3_000, 500, 1_000];
-    assert!(model.counts.iter().zip(least).all(|(count, least)| *count >= least));
+    assert!(counts.iter().zip(least).all(|(count, least)| *count >= least), "{counts:?}");
 }
 
 #[test]
