@@ -9,6 +9,7 @@ use rustix::process::{Pid, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 
@@ -325,7 +326,43 @@ fn a_cache_of_the_release_before_is_read() {
     assert_eq!(server.sum("edge_dropped_total"), 0);
 }
 
-/// Prints how long after the start of an edge with 10,000 stored responses a viewer has the first hit.
+/// Two caches as earlier builds have left them when they were killed: before responses had heads and blocks BLAKE3, and with both.
+#[test]
+fn caches_that_earlier_builds_have_made_are_read() {
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/edge/earlier_caches");
+    for (name, has_heads) in [("without_heads", false), ("with_heads", true)] {
+        let (origin, cache) = (Origin::start(), tempdir().unwrap());
+        let objects = cache.path().join("objects");
+        fs::create_dir(&objects).unwrap();
+        for file in fs::read_dir(all.join(name)).unwrap().flatten() {
+            fs::copy(file.path(), objects.join(file.file_name())).unwrap();
+        }
+        let put = |path: &str, length: usize, etag: &str| {
+            let text = format!("{} of an earlier release\n", &path[1..]).repeat(length);
+            let text = Arc::new(text.into_bytes()[..length].to_vec());
+            origin.put(path, 1, 0, LASTING);
+            origin.change(path, |object| {
+                (object.bytes, object.etag) = (Arc::clone(&text), etag.to_owned());
+            });
+            text
+        };
+        let (film, page) = (put("/film", 1500, "\"v1\""), put("/page", 200, "W/\"v1\""));
+        let server = edge(&origin, cache.path(), "");
+        let fetched = || {
+            server.wait_for_news();
+            server.sum("edge_fetched_bytes_total")
+        };
+        assert!(fetch(&server, "/film").body == *film, "{name}");
+        // A build that doesn't know the hashes of the blocks fetches them again.
+        let before = fetched();
+        let answer = fetch_with(&server, "/page", "Accept-Language: de\r\n");
+        assert!(answer.body == *page, "{name}: {}", answer.head);
+        assert_eq!(fetched() == before, has_heads, "{name}: {}", answer.head);
+        assert_eq!(server.sum("edge_dropped_total"), 0, "{name}");
+    }
+}
+
+/// Prints how long after the start of an edge with 10,000 stored responses a viewer has the first hit: within 100 ms.
 #[test]
 #[ignore = "a measurement"]
 fn the_first_hit_after_a_start_is_measured() {
@@ -341,6 +378,7 @@ fn the_first_hit_after_a_start_is_measured() {
     wait_for_heads(cache.path(), PAGES as usize);
     server.kill();
     origin.behave(Manner::Gone);
+    let mut shortest = Duration::MAX;
     for round in 0..5 {
         let number = PAGES - 1 - round;
         let start = Instant::now();
@@ -354,6 +392,10 @@ fn the_first_hit_after_a_start_is_measured() {
             "ready after {ready:?}, the first hit {:?} later; {hits} of {PAGES} are hits",
             first - ready
         );
+        assert_eq!(hits as u64, PAGES, "the hit ratio is as before");
+        shortest = shortest.min(first - ready);
         server.kill();
     }
+    // A busy machine may be slower each time but this one.
+    assert!(shortest < Duration::from_millis(100), "{shortest:?}");
 }
