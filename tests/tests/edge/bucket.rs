@@ -11,7 +11,7 @@ use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
 /// A server of the bucket `films`, and the folder of its objects.
-struct Bucket {
+pub(crate) struct Bucket {
     folder: TempDir,
     server: S3Server,
     /// The server lives in it.
@@ -19,7 +19,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempdir().unwrap();
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).enable_all().build().unwrap();
@@ -27,14 +27,14 @@ impl Bucket {
         Self { folder, server, _runtime: runtime }
     }
 
-    fn put(&self, key: &str, length: usize, seed: u64) -> Vec<u8> {
+    pub(crate) fn put(&self, key: &str, length: usize, seed: u64) -> Vec<u8> {
         let (place, bytes) = (self.folder.path().join("films/hd").join(key), bytes(length, seed));
         fs::create_dir_all(place.parent().unwrap()).unwrap();
         fs::write(place, &bytes).unwrap();
         bytes
     }
 
-    fn launch(&self, cache: &Path) -> Launch {
+    pub(crate) fn launch(&self, cache: &Path) -> Launch {
         self.launch_of("films/hd", cache)
     }
 
@@ -45,7 +45,7 @@ impl Bucket {
         launch.config(IMPATIENT).arguments("--tls off")
     }
 
-    fn variable(&self, name: &str) -> String {
+    pub(crate) fn variable(&self, name: &str) -> String {
         self.server.variable(name).unwrap()
     }
 
@@ -71,6 +71,13 @@ fn below(parent: u32) -> Vec<(u32, String)> {
         found.extend(below(child));
     }
     found
+}
+
+impl Bucket {
+    /// Whether the secret is anywhere in the writable memory of a process.
+    pub(crate) fn knows(&self, process: u32, secret: &str) -> bool {
+        knows(process, secret.as_bytes())
+    }
 }
 
 /// Whether `wanted` is anywhere in the writable memory of a process, including its arguments and environment.

@@ -102,9 +102,16 @@ fn amazons(region: &str) -> Option<String> {
     (is_name && !region.is_empty()).then(|| format!("https://s3.{region}.{suffix}"))
 }
 
+/// Whether a server with this name is one of Amazon's.
+pub(crate) fn is_amazons(host: &str) -> bool {
+    PARTITIONS
+        .iter()
+        .any(|(_, domain)| host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Address;
+    use super::{Address, is_amazons};
 
     fn url(address: &str, variables: &[(&str, &str)]) -> String {
         let variable = |name: &str| {
@@ -147,6 +154,10 @@ mod tests {
             assert_eq!(url("s3://films", &here), format!("https://films.{host}/a%20b"));
             let dotted = format!("s3://my.films?region={region}");
             assert_eq!(url(&dotted, &[]), format!("https://{host}/my.films/a%20b"));
+            assert!(is_amazons(host) && is_amazons(&format!("films.{host}")), "{host}");
+        }
+        for host in ["amazonaws.com", "s3.example", "s3.notamazonaws.com", "127.0.0.1", ""] {
+            assert!(!is_amazons(host), "{host}");
         }
     }
 

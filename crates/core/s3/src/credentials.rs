@@ -5,8 +5,13 @@ use std::path::{Path, PathBuf};
 use rusty_s3::Credentials;
 
 /// The variables with credentials. A program that makes no requests is better off without them.
-pub const CREDENTIALS: [&str; 3] =
-    ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
+pub const CREDENTIALS: [&str; 4] = [
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    // With it, a container gets its role's.
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+];
 
 /// Files of credentials have a few hundred bytes for each profile.
 const FILE_BYTES_MAX: u32 = 1 << 20;

@@ -23,4 +23,4 @@ pub use error::S3Error;
 pub use multipart::{PARTS_MAX, S3Part};
 pub use put::{OnlyIf, PutTerms};
 pub use refusal::S3Refusal;
-pub use signer::{S3Signer, bucket_url};
+pub use signer::{S3Signer, TemporaryCredentials, bucket_url};

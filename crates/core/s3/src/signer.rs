@@ -1,5 +1,6 @@
 //! Signed URLs (AWS Signature Version 4). A signed URL works for anyone for a quarter of an hour, so none is ever logged.
 
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -7,7 +8,7 @@ use reqwest::Url;
 use rusty_s3::{Bucket, Credentials, Map, Method};
 
 use crate::S3Error;
-use crate::address::Address;
+use crate::address::{Address, is_amazons};
 use crate::credentials::credentials;
 
 /// How long a signed URL is valid: longer than any request takes, and than clocks usually differ.
@@ -17,7 +18,19 @@ const SIGNED_FOR: Duration = Duration::from_secs(900);
 pub struct S3Signer {
     bucket: Bucket,
     prefix: String,
-    credentials: Option<Credentials>,
+    credentials: RwLock<Option<Arc<Credentials>>>,
+}
+
+/// Credentials that end, such as those of a machine's role.
+pub struct TemporaryCredentials {
+    /// The access key's identifier.
+    pub key: String,
+    /// The secret.
+    pub secret: String,
+    /// The session's token.
+    pub token: String,
+    /// When they end (RFC 3339).
+    pub expiration: String,
 }
 
 /// A variable of the environment, unless it is empty.
@@ -49,7 +62,21 @@ impl S3Signer {
         let Address { bucket, prefix } = Address::parse(address, &variable)?;
         let credentials = credentials(&variable)
             .map_err(|why| S3Error::Refused(format!("{address}: no credentials: {why}")))?;
-        Ok(Self { bucket, prefix, credentials })
+        Ok(Self { bucket, prefix, credentials: RwLock::new(credentials.map(Arc::new)) })
+    }
+
+    /// Signs later requests with `temporary` credentials. Returns how long they are valid; if that can't be read, nothing has changed.
+    pub fn adopt(&self, temporary: TemporaryCredentials) -> Option<Duration> {
+        let TemporaryCredentials { key, secret, token, expiration } = temporary;
+        let expiration: Timestamp = expiration.parse().ok()?;
+        let left = u64::try_from(expiration.as_second() - Timestamp::now().as_second());
+        let adopted = Arc::new(Credentials::new_with_token(key, secret, token));
+        *self.credentials.write().expect("no holder of this lock can panic") = Some(adopted);
+        Some(Duration::from_secs(left.unwrap_or(0)))
+    }
+
+    fn credentials(&self) -> Option<Arc<Credentials>> {
+        self.credentials.read().expect("no holder of this lock can panic").clone()
     }
 
     /// The signed URL to read the object `key`. `None` if the name is invalid.
@@ -93,7 +120,7 @@ impl S3Signer {
             map
         };
         let (query, headers) = (map(query), map(headers));
-        let Some(who) = &self.credentials else {
+        let Some(who) = self.credentials() else {
             if !query.is_empty() {
                 url.query_pairs_mut().extend_pairs(query.iter());
             }
@@ -130,7 +157,12 @@ impl S3Signer {
 
     /// Whether requests are signed at all.
     pub fn has_credentials(&self) -> bool {
-        self.credentials.is_some()
+        self.credentials().is_some()
+    }
+
+    /// Whether the bucket is at Amazon.
+    pub fn is_amazons(&self) -> bool {
+        is_amazons(self.bucket.base_url().host_str().unwrap_or_default())
     }
 }
 
@@ -152,5 +184,23 @@ mod tests {
         let top =
             S3Signer::open_with("s3://films?endpoint=http://127.0.0.1:1", |_| None).expect("one");
         assert!(top.get("/x").is_none() && top.get("//evil/x").is_none());
+    }
+
+    #[test]
+    fn temporary_credentials_sign_later_requests_and_say_how_long() {
+        let signer = S3Signer::open_with("s3://films?endpoint=http://127.0.0.1:1", |_| None)
+            .expect("an address");
+        let of = |expiration: &str| TemporaryCredentials {
+            key: "ASIA1".into(),
+            secret: "s".into(),
+            token: "t".into(),
+            expiration: expiration.into(),
+        };
+        assert_eq!(signer.adopt(of("tomorrow")), None);
+        assert!(!signer.has_credentials() && signer.get("a").expect("a name").query().is_none());
+        assert_eq!(signer.adopt(of("2020-12-28T23:10:09Z")), Some(Duration::ZERO));
+        assert!(signer.adopt(of("2120-12-28T23:10:09Z")) > Some(Duration::from_secs(3600)));
+        let signed = signer.get("a").expect("a name").to_string();
+        assert!(signed.contains("ASIA1") && signed.contains("X-Amz-Security-Token=t"), "{signed}");
     }
 }

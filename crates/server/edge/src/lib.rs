@@ -11,10 +11,12 @@
 //!   another begins.
 //! - A block is announced after its bytes and its hash are written. After a restart it is announced only if the bytes still have that hash.
 //! - Requests go to the configured hosts only: no redirects, no proxies.
-//! - The helper may open its cache and the files needed to resolve names, and may connect to its origins' ports ([`helper_process::sandbox`]).
+//! - The helper may open its cache and the files needed to resolve names, and may connect to the ports of its origins, and of what gives the
+//!   credentials for a bucket ([`helper_process::sandbox`]).
 //!
 //! Read first: [`contract`], then [`fetcher`].
 
+mod bucket_role;
 pub mod contract;
 pub mod credentials;
 pub mod fetcher;

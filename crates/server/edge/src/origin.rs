@@ -1,6 +1,9 @@
 //! Requests to one origin: a web server, or an S3 bucket, for which they are signed.
 
-use crate::contract::{ForwardedRequest, PATH_BYTES_MAX, Trouble};
+mod own_urls;
+
+use crate::bucket_role::BucketRole;
+use crate::contract::{ForwardedRequest, Trouble};
 use crate::http_cache::{Fields, LifetimeRule};
 use crate::origin_access::{OriginAccess, Reach};
 use crate::origin_address::{OriginAddress, key_of};
@@ -106,6 +109,8 @@ pub(crate) struct Origin {
     rules: Arc<PathRules>,
     /// Signs requests to a bucket, with the credentials of this process.
     signer: Option<S3Signer>,
+    /// Where it gets those, if not from the environment.
+    role: Option<BucketRole>,
 }
 
 impl Origin {
@@ -120,12 +125,14 @@ impl Origin {
         let access = RwLock::new(Arc::new(OriginAccess::new(&settings, files, &reach)?));
         let signer = address.1.as_deref().map(S3Signer::open).transpose();
         let signer = signer.map_err(|error| error.to_string())?;
-        if signer.as_ref().is_some_and(|signer| !signer.has_credentials()) {
+        let role = signer.as_ref().map(|signer| BucketRole::of(signer, &reach.trusted));
+        let role = role.transpose()?.flatten();
+        if role.is_none() && signer.as_ref().is_some_and(|signer| !signer.has_credentials()) {
             eprintln!(
                 "fullbore: the edge's helper found no credentials, so only a public bucket will answer: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             );
         }
-        Ok(Self { number, address, settings, access, reach, rules, signer })
+        Ok(Self { number, address, settings, access, reach, rules, signer, role })
     }
 
     /// From now on, requests are made with the present texts of files.
@@ -148,6 +155,18 @@ impl Origin {
     /// Its address.
     pub(crate) fn address(&self) -> &OriginAddress {
         &self.address
+    }
+
+    /// The role that gives the credentials for a bucket.
+    pub(crate) fn role(&self) -> Option<&BucketRole> {
+        self.role.as_ref()
+    }
+
+    /// Keeps the credentials of a bucket's role valid, if there is one.
+    pub(crate) async fn keep_role_current(&self) {
+        if let (Some(role), Some(signer)) = (&self.role, &self.signer) {
+            role.keep_current(signer).await;
+        }
     }
 
     /// Requests `range` of the current version at `path`, unless that is `known`, for a viewer with this `request`.
@@ -236,62 +255,6 @@ impl Origin {
             return Ok(Verdict::Other(Box::new(answer), Trouble::Uncacheable));
         }
         found(answer, asked, (None, self.lifetimes(path))).map(Verdict::found)
-    }
-
-    /// The path of a URL that a response to a request for `path` names, if it is one of this origin's.
-    pub(crate) fn path_of(&self, path: &str, named: &str) -> Option<String> {
-        // Some programs write names in UTF-8 without encoding them. Fields are read as Latin-1.
-        let bytes: Option<Vec<u8>> = named.chars().map(|one| u8::try_from(one).ok()).collect();
-        let named = String::from_utf8(bytes?).ok()?;
-        let url = self.address.of(path)?.join(&named).ok()?;
-        if !self.is_own(&url) {
-            return None;
-        }
-        let prefix = self.address.0.path().trim_end_matches('/');
-        let own = url.path().strip_prefix(prefix).filter(|rest| rest.starts_with('/'))?;
-        let path = url.query().map_or_else(|| own.to_owned(), |query| format!("{own}?{query}"));
-        // No request has a longer one, so nothing is kept there.
-        (path.len() <= PATH_BYTES_MAX).then_some(path)
-    }
-
-    /// Whether a URL has this origin's scheme, host and port, or those by which the settings name it to itself.
-    fn is_own(&self, url: &Url) -> bool {
-        let address = &self.address.0;
-        let named = self.settings.host.as_ref();
-        let named =
-            named.and_then(|host| Url::parse(&format!("{}://{host}", address.scheme())).ok());
-        [Some(address), named.as_ref()]
-            .into_iter()
-            .flatten()
-            .any(|own| url.origin() == own.origin())
-    }
-
-    /// Changes the URLs that a response to a request for `path` names, where they are this origin's, to those at which viewers find the same here:
-    /// without the address's scheme, host and path. Relative ones are the same for viewers.
-    pub(crate) fn localize(&self, path: &str, fields: &mut Fields) {
-        if self.signer.is_some() {
-            return;
-        }
-        let is_url = |name: &str| {
-            ["location", "content-location"].iter().any(|one| name.eq_ignore_ascii_case(one))
-        };
-        for (_, value) in fields.0.iter_mut().filter(|(name, _)| is_url(name)) {
-            if let Some(local) = self.local(path, value) {
-                *value = local;
-            }
-        }
-    }
-
-    fn local(&self, path: &str, named: &str) -> Option<String> {
-        if !named.starts_with('/') && Url::parse(named).is_err() {
-            return None;
-        }
-        // With two slashes, what follows would be a host.
-        let local = self.path_of(path, named).filter(|local| !local.starts_with("//"))?;
-        match named.split_once('#') {
-            Some((_, fragment)) => Some(format!("{local}#{fragment}")),
-            None => Some(local),
-        }
     }
 
     /// Sends a viewer's request on, with these `conditions`. Any answer is returned, unless it is a bucket's.
@@ -428,6 +391,7 @@ impl Origin {
     /// # Errors
     /// If it cannot be reached, with advice where there is any.
     pub(crate) async fn probe(&self) -> Result<(), String> {
+        self.role_known().await;
         let (method, url) = match &self.signer {
             Some(signer) => (Method::GET, signer.probe()),
             None => (Method::HEAD, self.address.0.clone()),
@@ -449,6 +413,12 @@ impl Origin {
         }
     }
 
+    async fn role_known(&self) {
+        if let Some(role) = &self.role {
+            role.known().await;
+        }
+    }
+
     /// Sends a request. Only a bucket's refusals are errors.
     async fn send(
         &self,
@@ -458,6 +428,7 @@ impl Origin {
         request: &ForwardedRequest,
         heard: &mut Heard,
     ) -> Result<Response, Refused> {
+        self.role_known().await;
         let url = self.url_of(path).ok_or_else(|| unnameable(path))?;
         // A signature covers the fields of a request, and a bucket needs none of a viewer's.
         let fields = match self.signer.is_some() {
@@ -486,7 +457,8 @@ impl Origin {
             let is_of_version = condition.as_ref().is_some_and(|(name, _)| name == IF_MATCH);
             let status = answer.status().as_u16();
             if matches!(status, 301 | 307 | 400 | 403) || status == 404 && !is_of_version {
-                return Err(refused_by_bucket(path, answer, signer).await);
+                let is_unsigned = self.role.as_ref().is_some_and(|role| role.is_missing(signer));
+                return Err(refused_by_bucket(path, answer, (signer, is_unsigned)).await);
             }
         }
         Ok(answer)
@@ -569,11 +541,15 @@ fn travelling(request: &ForwardedRequest, conditions: &Fields) -> HeaderMap {
 }
 
 /// Interprets a bucket's refusal. Problems with credentials, region or clock are the operator's business: viewers must not be told that
-/// there is no such film.
-async fn refused_by_bucket(path: &str, answer: Response, signer: &S3Signer) -> Refused {
+/// there is no such film. If the request `is_unsigned`, and should not be, its refusal says nothing of the object.
+async fn refused_by_bucket(
+    path: &str,
+    answer: Response,
+    (signer, is_unsigned): (&S3Signer, bool),
+) -> Refused {
     let is_of_object = matches!(answer.status(), StatusCode::FORBIDDEN | StatusCode::NOT_FOUND);
     let refusal = S3Refusal::read(answer).await;
-    let is_absent = is_of_object && !refusal.is_about_all(signer);
+    let is_absent = is_of_object && !is_unsigned && !refusal.is_about_all(signer);
     let why = if is_absent { Trouble::NotFound } else { Trouble::Wrong };
     (why, format!("{path}: {}", refusal.words(signer)))
 }

@@ -1,9 +1,10 @@
-//! The settings of one origin: what the edge adds to its requests there.
+//! The settings of one origin: what the edge requests there, and what it adds to these requests.
 //!
 //! Values may be secrets. Those in files are read by the keeper only ([`crate::origin_files`]); those in the configuration are never printed.
 
 use crate::http_cache::is_of_connection;
 use crate::origin_address::OriginAddress;
+use crate::rules::PathPattern;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
@@ -20,6 +21,9 @@ pub(crate) const VALUE_BYTES_MAX: usize = 4 << 10;
 
 /// The most bytes of the values in the configuration, for one origin: they reach the helper in a variable of its environment, of at most 128 KiB.
 const VALUES_BYTES_MAX: usize = 8 << 10;
+
+/// The most patterns of paths, for the same reason: each has at most 256 bytes.
+const PATHS_MAX: usize = 16;
 
 /// The longest name of a user.
 const USER_BYTES_MAX: usize = 255;
@@ -72,6 +76,9 @@ pub struct OriginSettings {
     /// Headers that each request to it has.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, HeaderText>,
+    /// Patterns of the paths that are requested from it, and it alone gets those; by default all that no other origin's patterns match.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
 }
 
 /// The value of a header: a text, or the file that contains it. It may be a secret, so it is not printed.
@@ -184,9 +191,9 @@ impl OriginSettings {
     pub fn check(&self) -> Result<OriginAddress, String> {
         let address = OriginAddress::parse(&self.url)?;
         let wrong = |why: String| format!("edge.origin {address}: {why}");
-        if address.is_bucket() && !self.is_address_only() {
-            let why =
-                "settings of an origin are for web servers, and this is a bucket: remove them";
+        let other = Self { paths: Vec::new(), ..self.clone() };
+        if address.is_bucket() && !other.is_address_only() {
+            let why = "all settings of an origin but paths are for web servers, and this is a bucket: remove them";
             return Err(wrong(why.into()));
         }
         if let Some(host) = self.host.as_ref().filter(|host| !is_host(host)) {
@@ -196,7 +203,23 @@ impl OriginSettings {
         self.check_tls(&address).map_err(wrong)?;
         self.check_user().map_err(wrong)?;
         self.check_headers().map_err(wrong)?;
+        self.patterns().map_err(wrong)?;
         Ok(address)
+    }
+
+    /// The patterns of its paths.
+    ///
+    /// # Errors
+    /// Which one can't be used, and what to write.
+    pub(crate) fn patterns(&self) -> Result<Vec<PathPattern>, String> {
+        if self.paths.len() > PATHS_MAX {
+            let count = self.paths.len();
+            return Err(format!("it has {count} paths: write at most {PATHS_MAX} patterns"));
+        }
+        let of = |text: &String| {
+            PathPattern::new(text).map_err(|fault| format!("its path {text:?}: {fault}"))
+        };
+        self.paths.iter().map(of).collect()
     }
 
     fn check_tls(&self, address: &OriginAddress) -> Result<(), String> {

@@ -138,3 +138,19 @@ fn no_value_of_a_header_is_printed() {
     assert!(!shown.contains("swordfish") && shown.contains("/b"), "{shown}");
     assert!(!format!("{:?}", value("swordfish").unwrap()).contains("swordfish"));
 }
+
+#[test]
+fn patterns_of_paths_are_checked_and_a_bucket_may_have_them_too() {
+    for url in ["http://a", "s3://films/hd?endpoint=http://127.0.0.1:1"] {
+        let table = parse(&format!(r#"{{"url":"{url}","paths":["/live/*","*.m3u8"]}}"#));
+        table.check().unwrap();
+        assert_eq!(table.patterns().unwrap().len(), 2);
+    }
+    let said = refused(r#"{"url":"http://a","paths":["live/"]}"#);
+    assert!(said.contains("its path \"live/\"") && said.contains("a slash"), "{said}");
+    let many = vec!["\"/a*\""; PATHS_MAX + 1].join(",");
+    let said = refused(&format!(r#"{{"url":"http://a","paths":[{many}]}}"#));
+    assert!(said.contains("it has 17 paths"), "{said}");
+    let said = refused(r#"{"url":"s3://films","host":"a"}"#);
+    assert!(said.contains("all settings of an origin but paths"), "{said}");
+}

@@ -26,6 +26,7 @@ mod spread;
 mod telling;
 mod viewers_range;
 
+use crate::bucket_role::BucketRole;
 use crate::contract::{EdgeAsk, EdgeTold, Trouble};
 use crate::http_cache::{ABSENT, Tags};
 use crate::origin::{Origin, Refused};
@@ -163,6 +164,7 @@ pub fn run(options: HelperOptions, socket: OwnedFd) -> io::Result<()> {
     std::thread::Builder::new().name("telling".into()).spawn(telling)?;
     helper.tell(EdgeTold::Began);
     (0..helper.origins.all().len()).for_each(|number| {
+        runtime.spawn(keep_role_current(Arc::clone(&helper.origins), number));
         runtime.spawn(look_for_origin(Arc::clone(&helper.origins), number));
     });
     runtime.spawn(Arc::clone(&helper.origins).keep_files_current());
@@ -257,8 +259,11 @@ impl Helper {
         let origins = Origins::new((origins, files), (spread, silent_max), rules, sender);
         let mut origins = origins.map_err(io::Error::other)?;
         let addresses = || origins.all().iter().map(Origin::address);
-        let ports: Vec<u16> = addresses().map(OriginAddress::port).collect();
-        let resolves = addresses().any(OriginAddress::is_named);
+        let roles = || origins.all().iter().filter_map(Origin::role);
+        let ports = addresses().map(OriginAddress::port).chain(roles().map(BucketRole::port));
+        let ports: Vec<u16> = ports.collect();
+        let resolves =
+            addresses().any(OriginAddress::is_named) || roles().any(BucketRole::is_named);
         let (store, objects) = Store::open(&cache)?;
         // Everything that is needed only once is open, and there is no other thread yet.
         let folders = [store.folder()];
@@ -467,6 +472,11 @@ impl Helper {
         self.space().add(object.number, length);
         Ok(())
     }
+}
+
+/// Keeps the credentials of a bucket's role valid.
+async fn keep_role_current(origins: Arc<Origins>, number: usize) {
+    origins.all()[number].keep_role_current().await;
 }
 
 /// Warns if an origin cannot be reached. The server starts all the same, because it can serve cached objects.

@@ -1,4 +1,5 @@
-//! The origins, which hold the same films, in order of preference ([`Preference`]): the one that a request goes to, and those that it goes on to.
+//! The origins in order of preference ([`Preference`]): the one that a request goes to, and those that it goes on to. Those that are asked for one
+//! path hold the same films.
 //!
 //! One try asks one origin after the other until one has an answer. An origin that doesn't answer, or with an error of its own, has failed; one that
 //! has failed several times in a row is passed over ([`Circuit`]). If all are passed over, none is: there may be an answer all the same.
@@ -69,13 +70,15 @@ impl Origins {
         let ready = |(number, settings)| {
             Origin::new(number, (settings, &texts), reach.clone(), Arc::clone(&rules))
         };
+        let patterns: Vec<_> =
+            origins.iter().map(OriginSettings::patterns).collect::<Result<_, _>>()?;
         let all: Vec<_> = origins.into_iter().enumerate().map(ready).collect::<Result<_, _>>()?;
         if all.is_empty() {
             return Err("an edge needs an origin".into());
         }
         let circuits = Mutex::new(all.iter().map(|_| Circuit::default()).collect());
         let addresses = all.iter().map(|origin| origin.address().to_string());
-        let preference = Preference::new(spread, addresses);
+        let preference = Preference::new(spread, addresses.zip(patterns));
         let (files, confined) = (Mutex::new(files), Confined::not());
         Ok(Self { all, circuits, preference, rules, files, told, silent_max, confined })
     }
@@ -135,9 +138,14 @@ impl Origins {
         Some(origin.address().to_string().chars().take(NAME_CHARACTERS_MAX).collect())
     }
 
-    /// Changes URLs in the fields of an origin's answer about `path` to those of the edge, as [`Origin::localize`] says.
+    /// Changes URLs in the fields of an origin's answer about `path` to those of the edge, as [`Origin::localize`] says. At the edge, a path may be
+    /// another origin's.
     pub(super) fn localize(&self, number: usize, path: &str, fields: &mut Fields) {
-        self.all[number].localize(path, fields);
+        let is_here = |local: &str| {
+            let local = local.split('#').next().unwrap_or_default();
+            self.preference.order(local).contains(&number)
+        };
+        self.all[number].localize(path, fields, is_here);
     }
 
     /// Under which path a response is stored to requests for a URL that the answer of an origin to a request for `path` names, if it is one of that
@@ -163,7 +171,7 @@ impl Origins {
         let mut failures = Failures::default();
         let etag = known.map(|known| known.etag.as_str());
         self.begin_trials(path);
-        for number in self.order(path, None) {
+        for number in self.order(path, None)? {
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let looked = origin.look(path, range.clone(), etag, request, is_last, &mut heard).await;
             let has_failed = match &looked {
@@ -213,7 +221,7 @@ impl Origins {
         let path = &object.path;
         let mut failures = Failures::default();
         self.begin_trials(path);
-        let order = self.order(path, avoided);
+        let order = self.order(path, avoided)?;
         let came_before = |number: usize| object.came_before(self.rank(path, number));
         // Whether one of those asked can say that the film is over.
         let has_own = order.iter().any(|number| !came_before(*number));
@@ -254,7 +262,7 @@ impl Origins {
     ) -> Result<Response, Refused> {
         let mut failures = Failures::default();
         self.begin_trials(path);
-        for number in self.order(path, None) {
+        for number in self.order(path, None)? {
             let rank = self.rank(path, number);
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let answer = origin.forward(path, request, conditions, &mut heard).await;
@@ -288,7 +296,7 @@ impl Origins {
         viewer: &Viewer,
     ) -> Result<Response, Refused> {
         let mut failures = Failures::default();
-        let order = self.order(path, None).into_iter();
+        let order = self.order(path, None)?.into_iter();
         for number in order.take_while(|_| !viewer.has_left()) {
             let (origin, mut heard) = (&self.all[number], Heard::default());
             let answer = origin.forward(path, request, &Fields::default(), &mut heard).await;
@@ -305,28 +313,34 @@ impl Origins {
     }
 
     /// The origins to ask for `path` in one try.
-    fn order(&self, path: &str, avoided: Option<usize>) -> Vec<usize> {
+    fn order(&self, path: &str, avoided: Option<usize>) -> Result<Vec<usize>, Refused> {
         let all = self.preference.order(path);
+        if all.is_empty() {
+            return Err((Trouble::NotFound, format!("{path}: no origin has such a path")));
+        }
         let circuits = self.circuits();
         let mut order: Vec<usize> =
             all.iter().copied().filter(|number| !circuits[*number].is_open()).collect();
         if order.is_empty() {
-            return all;
+            return Ok(all);
         }
         order.sort_by_key(|number| Some(*number) == avoided);
-        order
+        Ok(order)
     }
 
     /// Has those asked for `path` again whose time has come.
     fn begin_trials(self: &Arc<Self>, path: &str) {
+        let order = self.preference.order(path);
         let (now, mut circuits) = (Instant::now(), self.circuits());
         // An origin would hold a blocking reload for seconds. If all are passed over, all are asked.
-        if is_blocking_reload(path) || circuits.iter().all(Circuit::is_open) {
+        if is_blocking_reload(path) || order.iter().all(|number| circuits[*number].is_open()) {
             return;
         }
-        for (number, circuit) in circuits.iter_mut().enumerate().filter(|(_, one)| one.is_open()) {
+        for number in order {
+            let circuit = &mut circuits[number];
             // Without a request, a trial would show nothing.
-            if self.all[number].url_of(path).is_some() && circuit.begin_trial(now) {
+            let may_try = circuit.is_open() && self.all[number].url_of(path).is_some();
+            if may_try && circuit.begin_trial(now) {
                 // By a request of its own, so that no viewer waits for an origin that is still silent.
                 tokio::spawn(Arc::clone(self).try_again(number, path.to_owned()));
             }
@@ -373,7 +387,8 @@ impl Origins {
         let Some(circuit) = circuits.get_mut(number) else { return };
         let was_open = circuit.is_open();
         change(circuit, Instant::now());
-        let name = self.name(number);
+        // An only origin is asked all the same.
+        let name = self.name(number).filter(|_| !self.preference.is_alone(number));
         let (is_open, is_passed_over) = (circuit.is_open(), circuit.is_open() && name.is_some());
         // In order, so while the circuits are locked. If there is no receiver, the server is gone.
         let asked = OriginAsked { origin: number, has_answered, is_passed_over };

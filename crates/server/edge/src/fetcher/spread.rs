@@ -1,10 +1,14 @@
 //! The order in which origins are asked for a path: as the operator has named them, or by a consistent hash of the path, so that each origin of a
 //! tier has a share of the paths.
 //!
+//! An origin may have paths of its own, by patterns. A path that some of them match is requested from the origins that these are of, and from no
+//! other one; every other path from the origins without patterns.
+//!
 //! The hash is rendezvous hashing (Thaler and Ravishankar, 1998): an origin's score for a path is a hash of both, and the highest score comes first.
 //! It needs no table, all edges with the same origins agree, whatever order they name them in, and an origin that goes takes only its own paths
 //! along.
 
+use crate::rules::{PathPattern, decoded};
 use aws_lc_rs::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
@@ -23,20 +27,24 @@ pub enum OriginSpread {
 pub(super) struct Preference {
     /// The addresses of the origins, if paths have orders of their own.
     hashed: Vec<String>,
-    count: usize,
+    /// The patterns of each origin.
+    patterns: Vec<Vec<PathPattern>>,
 }
 
 impl Preference {
-    pub(super) fn new(spread: OriginSpread, addresses: impl Iterator<Item = String>) -> Self {
-        let addresses: Vec<_> = addresses.collect();
-        let count = addresses.len();
+    /// For origins with these addresses and patterns.
+    pub(super) fn new(
+        spread: OriginSpread,
+        origins: impl Iterator<Item = (String, Vec<PathPattern>)>,
+    ) -> Self {
+        let (addresses, patterns): (Vec<_>, Vec<_>) = origins.unzip();
         let hashed = if spread == OriginSpread::Hash { addresses } else { Vec::new() };
-        Self { hashed, count }
+        Self { hashed, patterns }
     }
 
-    /// The numbers of the origins, in the order for `path`.
+    /// The numbers of the origins to ask for `path`, in their order. Empty if none has it.
     pub(super) fn order(&self, path: &str) -> Vec<usize> {
-        let mut order: Vec<_> = (0..self.count).collect();
+        let mut order = self.with(path);
         if !self.hashed.is_empty() {
             let path = hashed(path);
             // The address decides between equal scores, so that all edges still agree.
@@ -48,9 +56,31 @@ impl Preference {
         order
     }
 
+    /// The origins that have `path`.
+    fn with(&self, path: &str) -> Vec<usize> {
+        let all = || (0..).zip(&self.patterns);
+        let others = || all().filter(|(_, own)| own.is_empty()).map(|(number, _)| number).collect();
+        if self.patterns.iter().all(Vec::is_empty) {
+            return others();
+        }
+        let path = decoded(path);
+        let has = |own: &Vec<PathPattern>| own.iter().any(|pattern| pattern.matches(&path));
+        let own: Vec<_> = all().filter(|(_, own)| has(own)).map(|(number, _)| number).collect();
+        if own.is_empty() { others() } else { own }
+    }
+
+    /// Whether no other origin has paths of this one, as far as the patterns show.
+    pub(super) fn is_alone(&self, number: usize) -> bool {
+        let own = &self.patterns[number];
+        let shares = |other: &Vec<PathPattern>| {
+            own.is_empty() && other.is_empty() || other.iter().any(|pattern| own.contains(pattern))
+        };
+        !(0..).zip(&self.patterns).any(|(other, patterns)| other != number && shares(patterns))
+    }
+
     /// The rank of an origin for `path`.
     pub(super) fn rank(&self, path: &str, number: usize) -> usize {
-        if self.hashed.is_empty() {
+        if self.hashed.is_empty() && self.patterns.iter().all(Vec::is_empty) {
             return number;
         }
         self.order(path).iter().position(|one| *one == number).unwrap_or(number)
@@ -85,8 +115,8 @@ mod tests {
     const PATHS: usize = 40_000;
 
     fn tier(names: &[&str]) -> Preference {
-        let addresses = names.iter().map(|name| format!("http://{name}.example/"));
-        Preference::new(OriginSpread::Hash, addresses)
+        let origins = names.iter().map(|name| (format!("http://{name}.example/"), Vec::new()));
+        Preference::new(OriginSpread::Hash, origins)
     }
 
     fn path(number: usize) -> String {
@@ -157,11 +187,48 @@ mod tests {
 
     #[test]
     fn without_a_hash_each_path_has_the_operators_order() {
-        let addresses = ["a", "b", "c"].into_iter().map(str::to_owned);
-        let tier = Preference::new(OriginSpread::Order, addresses);
+        let origins = ["a", "b", "c"].map(|name| (name.to_owned(), Vec::new()));
+        let tier = Preference::new(OriginSpread::Order, origins.into_iter());
         for number in 0..100 {
             assert_eq!(tier.order(&path(number)), [0, 1, 2]);
             assert_eq!((0..3).map(|one| tier.rank(&path(number), one)).sum::<usize>(), 3);
         }
+    }
+
+    #[test]
+    fn paths_go_to_the_origins_that_have_them_and_all_others_to_the_rest() {
+        let origin = |(name, patterns): (&str, &[&str])| {
+            let patterns = patterns.iter().map(|text| PathPattern::new(text).unwrap());
+            (name.to_owned(), patterns.collect())
+        };
+        let named: [(&str, &[&str]); 5] = [
+            ("a", &[]),
+            ("b", &["/live/*", "*.m3u8"]),
+            ("c", &["/live/*"]),
+            ("d", &[]),
+            ("e", &["/\u{e9}/*"]),
+        ];
+        let of = |spread| Preference::new(spread, named.into_iter().map(origin));
+        let origins = of(OriginSpread::Order);
+        for (path, order) in [
+            ("/films/1", &[0, 3][..]),
+            ("/films/1?/live/", &[0, 3]),
+            ("/live/1", &[1, 2]),
+            ("/liv%65/1?a=b", &[1, 2]),
+            ("/films/1.m3u8", &[1]),
+            ("/%C3%A9/1", &[4]),
+            ("/e%CC%81/1", &[4]),
+        ] {
+            assert_eq!(origins.order(path), order, "{path}");
+            let mut hashed = of(OriginSpread::Hash).order(path);
+            hashed.sort_unstable();
+            assert_eq!(hashed, order, "{path}");
+        }
+        let ranks = [("/live/1", 1), ("/live/1", 2), ("/films/1", 3), ("/%C3%A9/1", 4)];
+        assert_eq!(ranks.map(|(path, number)| origins.rank(path, number)), [0, 1, 1, 0]);
+        let alone: Vec<_> = (0..5).filter(|number| origins.is_alone(*number)).collect();
+        assert_eq!(alone, [4]);
+        let only = Preference::new(OriginSpread::Order, [named[1]].into_iter().map(origin));
+        assert!(only.order("/films/1").is_empty() && only.is_alone(0));
     }
 }

@@ -43,23 +43,23 @@ impl PathRules {
 
     /// The settings for a path, which is decoded, composed, and without its first slash.
     pub fn at(&self, path: &[u8]) -> &PathSettings {
-        if self.rules.is_empty() {
-            return &self.others;
+        match self.rules.is_empty() {
+            true => &self.others,
+            false => self.find(&[b"/", path].concat()),
         }
-        let path = [b"/", path].concat();
-        let rule = self.rules.iter().find(|(pattern, _)| pattern.matches(&path));
-        rule.map_or(&self.others, |(_, settings)| settings)
     }
 
     /// The settings for a path as in [`crate::contract`].
     pub(crate) fn at_stored(&self, path: &str) -> &PathSettings {
-        if self.rules.is_empty() {
-            return &self.others;
+        match self.rules.is_empty() {
+            true => &self.others,
+            false => self.find(&decoded(path)),
         }
-        let names = path.split_once('?').map_or(path, |(names, _)| names);
-        let names = names.strip_prefix('/').unwrap_or(names).as_bytes();
-        let names = percent::decode(names).unwrap_or_else(|| names.to_vec());
-        self.at(&unicode::composed(&names))
+    }
+
+    fn find(&self, path: &[u8]) -> &PathSettings {
+        let rule = self.rules.iter().find(|(pattern, _)| pattern.matches(path));
+        rule.map_or(&self.others, |(_, settings)| settings)
     }
 
     /// Under which path and query a response to requests for `path`, which an origin names, is stored.
@@ -71,6 +71,13 @@ impl PathRules {
             kept => format!("{names}?{kept}"),
         }
     }
+}
+
+/// A path as in [`crate::contract`] in the form that patterns match: decoded, composed, and without its query.
+pub(crate) fn decoded(path: &str) -> Vec<u8> {
+    let names = path.split_once('?').map_or(path, |(names, _)| names).as_bytes();
+    let names = percent::decode(names).unwrap_or_else(|| names.to_vec());
+    unicode::composed(&names).into_owned()
 }
 
 #[cfg(test)]

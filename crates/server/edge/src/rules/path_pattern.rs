@@ -9,7 +9,7 @@ use std::fmt;
 const BYTES_MAX: usize = 256;
 
 /// One pattern. It matches whole paths, which begin with a slash.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathPattern {
     /// The text before the first star.
     first: Box<[u8]>,
