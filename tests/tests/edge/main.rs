@@ -5,6 +5,7 @@
 mod addresses;
 mod ahead;
 mod ahead_numbered;
+mod any_length;
 mod bucket;
 mod bucket_role;
 mod cache_status;

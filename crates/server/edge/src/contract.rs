@@ -9,8 +9,8 @@ mod passed_response;
 
 pub use ahead_hint::{AHEAD_BYTES_MAX, AheadHint, AnnouncedObject};
 pub use asked_at::AskedAt;
-pub use passed_response::PassedResponse;
 pub(crate) use passed_response::check_head;
+pub use passed_response::{PassedResponse, RING_BYTES};
 
 use crate::http_cache::{Fields, ForwardStatus, is_of_connection};
 use crate::inquiry::{Findings, Inquiry};
@@ -102,6 +102,13 @@ pub enum EdgeAsk {
     Left {
         /// Identifies the viewer's request.
         ticket: u64,
+    },
+    /// The viewer of an [`EdgeAsk::Pass`] has so many bytes of a response that comes through a ring ([`RING_BYTES`]).
+    Taken {
+        /// Identifies the viewer's request.
+        ticket: u64,
+        /// The bytes, from the beginning.
+        bytes: u64,
     },
     /// A viewer may request other things next. There is no answer.
     Ahead(Box<AheadHint>),
@@ -613,11 +620,8 @@ mod tests {
                 status: 200,
                 fields: Fields::of(fields),
                 size: Some(1),
-                age_ms: None,
                 is_complete: true,
-                is_hit: false,
-                is_stored: false,
-                failure: None,
+                ..PassedResponse::default()
             };
             EdgeTold::Passed { ticket: 1, response: Box::new(response) }.check()
         };

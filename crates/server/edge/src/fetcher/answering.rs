@@ -132,6 +132,14 @@ impl Helper {
                 true => Ok(Looked::other(NO_OBJECT)),
                 false => self.look(&path, offset, (asker, &request), asked).await,
             };
+            let looked = match looked {
+                Err((Trouble::TooLarge, said)) => {
+                    self.large_films.note(&path);
+                    self.reasons.note(&path, &said, Instant::now());
+                    Ok(Looked::other(NO_OBJECT))
+                }
+                looked => looked,
+            };
             let looked = looked.and_then(|looked| {
                 let answer = match looked {
                     Looked::Object(answer) => answer,

@@ -11,7 +11,9 @@
 use super::leaving::Viewer;
 use super::receiving::{Arrived, Pause, Ready, Rest};
 use super::{Helper, shortened};
-use crate::contract::{BLOCK_BYTES, EdgeTold, ForwardedRequest, PassedResponse};
+use crate::contract::{
+    BLOCK_BYTES, EdgeTold, ForwardedRequest, PassedResponse, RING_BYTES, Trouble,
+};
 use crate::http_cache::{
     CacheStatus, Fields, ForwardReason, ForwardStatus, RequestDirectives, ResponseKind, Tags,
 };
@@ -31,6 +33,12 @@ pub(super) const AT_ONCE_MAX: usize = 64;
 /// How long growth waits to be announced together with more of it, and how much it is at most.
 const ANNOUNCED_AFTER: Duration = Duration::from_millis(10);
 const ANNOUNCED_BYTES: u64 = 256 << 10;
+
+/// More than comes from an origin's connection at once.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// A ring is never full of bytes of which the viewer, or the helper, has not learned: the viewer's are reported in quarters of a ring.
+const _: () = assert!(ANNOUNCED_BYTES + 2 * CHUNK_BYTES + RING_BYTES / 4 < RING_BYTES);
 
 /// How far a response has arrived, and how that has ended.
 #[derive(Clone, Default)]
@@ -144,6 +152,14 @@ fn remove(all: &mut HashMap<String, Vec<Arc<Growing>>>, growing: &Growing) {
     }
 }
 
+/// The refusal of one more.
+pub(super) fn no_place(path: &str) -> Refused {
+    let said = format!(
+        "{path}: {AT_ONCE_MAX} responses are open already that have no Content-Length, such as event streams, or are too long for the cache's disk"
+    );
+    (Trouble::Full, said)
+}
+
 /// Whether viewers share a response while it arrives, if it may be stored.
 fn is_for_all(response: &StoredResponse) -> bool {
     let kind = ResponseKind::of(&response.path, response.fields.first("content-type"));
@@ -221,6 +237,7 @@ impl Helper {
             is_hit: true,
             is_stored: true,
             failure: None,
+            length: None,
         };
         Some(Ready::shared(response, file, share))
     }
@@ -252,7 +269,7 @@ impl Helper {
         }
     }
 
-    /// Takes in a response whose length is not known, and announces how far it has grown.
+    /// Takes in a response that grows, and announces how far it has.
     pub(super) async fn receive_growing(&self, mut rest: Rest) {
         let refused = loop {
             self.announce(&rest);
@@ -265,7 +282,8 @@ impl Helper {
             }
             match arrived {
                 Ok(Arrived::Partly) => {}
-                Ok(Arrived::Whole) => return self.finish_growing(rest),
+                Ok(Arrived::Whole) if rest.has_all() => return self.finish_growing(rest),
+                Ok(Arrived::Whole) => break rest.too_short(),
                 Ok(Arrived::Enough) => return self.forget_response(rest.number),
                 Err(refused) => break refused,
             }

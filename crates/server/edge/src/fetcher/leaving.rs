@@ -5,7 +5,7 @@ use crate::origin::Refused;
 use std::collections::HashMap;
 use std::future::pending;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 
@@ -16,6 +16,8 @@ pub(super) struct Viewers(Arc<Mutex<HashMap<u64, Arc<Leaving>>>>);
 #[derive(Default)]
 struct Leaving {
     has_left: AtomicBool,
+    /// How many bytes of its response it has.
+    taken: AtomicU64,
     news: Notify,
 }
 
@@ -42,6 +44,14 @@ impl Viewers {
         }
     }
 
+    /// The viewer with this ticket has so many bytes of its response.
+    pub(super) fn take(&self, ticket: u64, bytes: u64) {
+        if let Some(leaving) = self.lock().get(&ticket) {
+            leaving.taken.fetch_max(bytes, Relaxed);
+            leaving.news.notify_one();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Arc<Leaving>>> {
         self.0.lock().expect("no holder of this lock can panic")
     }
@@ -57,6 +67,19 @@ impl Viewer {
     pub(super) async fn left(&self) {
         while !self.has_left() {
             // One task waits for a viewer, and a notice before it does so is kept for it.
+            self.leaving.news.notified().await;
+        }
+    }
+
+    /// Waits until more may come after `done` bytes of its response, so that it has all but `bytes_max` of them. Returns how many; none if it has
+    /// left.
+    pub(super) async fn room(&self, done: u64, bytes_max: u64) -> u64 {
+        loop {
+            let taken = self.leaving.taken.load(Relaxed);
+            let room = bytes_max.saturating_sub(done.saturating_sub(taken));
+            if self.has_left() || room > 0 {
+                return if self.has_left() { 0 } else { room };
+            }
             self.leaving.news.notified().await;
         }
     }
@@ -117,6 +140,21 @@ mod tests {
             None => stopped.await,
         };
         ended.map_err(|(why, _)| why)
+    }
+
+    #[tokio::test]
+    async fn a_viewer_makes_room_by_taking_what_is_there() {
+        let viewers = Viewers::default();
+        let viewer = viewers.begin(1);
+        assert_eq!(viewer.room(3, 10).await, 7);
+        viewers.take(1, 4);
+        viewers.take(1, 2);
+        assert_eq!(viewer.room(10, 10).await, 4, "an older report changes nothing");
+        let (room, ()) = tokio::join!(viewer.room(14, 10), async { viewers.take(1, 5) });
+        assert_eq!(room, 1);
+        let (room, ()) = tokio::join!(viewer.room(15, 10), async { viewers.leave(1) });
+        assert_eq!(room, 0);
+        viewers.take(2, 1);
     }
 
     #[tokio::test]

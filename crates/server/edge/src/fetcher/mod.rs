@@ -21,6 +21,7 @@ mod purging;
 mod reasons;
 mod receiving;
 mod restoring;
+mod ring;
 mod slots;
 mod spread;
 mod telling;
@@ -49,6 +50,7 @@ use origins::Origins;
 use passed_space::PassedSpace;
 use passing::UnderWay;
 use reasons::RecentReasons;
+use ring::LargeFilms;
 use slots::Slots;
 pub use spread::OriginSpread;
 use std::collections::{HashMap, HashSet};
@@ -111,6 +113,7 @@ struct Helper {
     refreshed: Paths,
     purges_begun: Mutex<HashSet<u64>>,
     reasons: RecentReasons,
+    large_films: LargeFilms,
     ahead: Ahead,
     silent_max: Duration,
 }
@@ -306,6 +309,7 @@ impl Helper {
             refreshed: Paths::refreshed(),
             purges_begun: Mutex::default(),
             reasons: RecentReasons::default(),
+            large_films: LargeFilms::default(),
             ahead: Ahead::default(),
             silent_max,
         };
@@ -331,6 +335,7 @@ impl Helper {
             }
             EdgeAsk::Ahead(hint) => helper.note_hint(*hint),
             EdgeAsk::Left { ticket } => helper.viewers.leave(ticket),
+            EdgeAsk::Taken { ticket, bytes } => helper.viewers.take(ticket, bytes),
             EdgeAsk::Purge { ticket, purge } => helper.purge(ticket, purge, runtime.handle()),
             EdgeAsk::Inquire { ticket, inquiry } => {
                 runtime.spawn_blocking(move || {

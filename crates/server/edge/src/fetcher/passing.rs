@@ -115,7 +115,7 @@ impl Helper {
         if !matches!(request.method.as_str(), "GET" | "HEAD") {
             return self.send_on(path, request, viewer).await;
         }
-        if !self.origins.rule(path).is_kept {
+        if !self.may_keep_at(path) {
             return self.fetch_alone(path, request, viewer).await;
         }
         let (mut waits, mut lost) = (0, 0);
@@ -160,6 +160,11 @@ impl Helper {
             };
             return self.fetch_for(path, (request, Some(viewer)), known, fetch).await;
         }
+    }
+
+    /// Whether responses at `path` may be kept: no rule forbids that, and there is no film that is larger than the cache.
+    fn may_keep_at(&self, path: &str) -> bool {
+        self.origins.rule(path).is_kept && !self.large_films.has(path)
     }
 
     /// The response for one viewer to a request for a path whose responses are not kept.
@@ -249,6 +254,7 @@ impl Helper {
             is_hit: true,
             is_stored: true,
             failure: None,
+            length: None,
         };
         Some(Ready::complete(response, file))
     }
@@ -292,7 +298,7 @@ impl Helper {
             let asked = self.responses().epoch(path);
             let conditions = match &known {
                 Some(known) => validators(&known.fields),
-                None => range_of(request, self.origins.rule(path).is_kept),
+                None => range_of(request, self.may_keep_at(path)),
             };
             let answered = self.ask_for(path, request, &conditions, &held);
             let (answer, slot) = match unless_left(viewer, fetch.as_ref(), answered).await {

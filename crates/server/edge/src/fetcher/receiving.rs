@@ -1,12 +1,13 @@
 //! Takes in responses of the origin that are no objects.
 
 use super::arriving::{ArrivingResponse, PathTaken};
-use super::growing::{self, Growing, Share, blocks_of};
+use super::growing::{Growing, Share, blocks_of, no_place};
 use super::leaving::{Viewer, left, unless_left};
 use super::origin_answer::{
     check_size, head_of, is_about_request, is_doubtful, is_object, length_of, replaces, stored,
 };
 use super::passed_space::Reservation;
+use super::ring::SpaceFor;
 use super::slots::Slot;
 use super::{Helper, OBJECT_BYTES, full_disk};
 use crate::contract::{
@@ -76,12 +77,12 @@ struct ToStore {
 
 /// The body of a response that its viewer gets while it arrives.
 pub(super) struct Rest {
-    path: String,
+    pub(super) path: String,
     pub(super) number: u64,
     /// Its length, or the most that it may have if that is not known.
     size: u64,
     body: Response,
-    file: File,
+    pub(super) file: File,
     /// How much of it has arrived.
     pub(super) done: u64,
     /// The bytes that room has been made for. Once for each block, because that looks at the whole cache if it is full.
@@ -91,12 +92,15 @@ pub(super) struct Rest {
     reservation: Option<Reservation>,
     /// None if it is growing.
     slot: Option<Slot>,
-    /// Set if its length is not known, and its viewer gets it while it grows.
+    /// Set if its viewer gets it while it grows: its length is not known, or it comes through a ring.
     growing: Option<OwnedSemaphorePermit>,
+    /// Whether it comes through a ring, and its length if that is known then.
+    is_ring: bool,
+    pub(super) length: Option<u64>,
     /// Set if others can join then.
     pub(super) shared: Option<Arc<Growing>>,
     /// The viewer who gets it, once the server knows that.
-    viewer: Option<Viewer>,
+    pub(super) viewer: Option<Viewer>,
     /// Set once that has left, if it goes on all the same.
     alone: Option<PathTaken>,
 }
@@ -145,10 +149,21 @@ impl Rest {
             reservation,
             slot: Some(slot),
             growing: None,
+            is_ring: false,
+            length: None,
             shared: None,
             viewer: None,
             alone: None,
         }
+    }
+
+    /// From now on it grows in this `place`. Its place among the requests is free. Unless it is stored, it comes through a ring.
+    fn begin_growing(&mut self, place: OwnedSemaphorePermit) {
+        self.growing = Some(place);
+        self.is_ring = self.stored.is_none();
+        // The places bound the space of rings.
+        drop(self.reservation.take_if(|_| self.is_ring));
+        drop(self.slot.take());
     }
 
     /// Whether it will be stored.
@@ -292,6 +307,7 @@ impl Helper {
             is_hit: false,
             is_stored,
             failure,
+            length: None,
         };
         if length == Some(0) {
             if let Some(to_store) = stored {
@@ -300,9 +316,11 @@ impl Helper {
             return Ok(Ready::complete(response, None));
         }
         // Before any of it is fetched.
-        let reservation = match is_stored {
-            true => None,
-            false => Some(self.passed_space.reserve(path, length.unwrap_or(0))?),
+        let space = (!is_stored).then(|| self.space_for(path, length)).transpose()?;
+        let (reservation, place) = match space {
+            None => (None, None),
+            Some(SpaceFor::All(reservation)) => (Some(reservation), None),
+            Some(SpaceFor::Ring(place)) => (None, Some(place)),
         };
         let (file, read) = self.body_file(path, number, is_stored).await?;
         // Others need not wait for a response that they cannot share, or that takes long.
@@ -310,7 +328,12 @@ impl Helper {
         let fetch = fetch.filter(|_| is_short);
         let size = length.unwrap_or(if is_stored { bytes_max } else { OBJECT_BYTES_MAX });
         let body = (answer, file, slot);
-        let rest = Rest::new((path, number), size, body, (stored, reservation));
+        let mut rest = Rest::new((path, number), size, body, (stored, reservation));
+        if let Some(place) = place {
+            rest.begin_growing(place);
+            rest.length = length;
+            return Ok(self.grow(rest, response.through_ring(length), read));
+        }
         let kind = ResponseKind::of(path, response.fields.first("content-type"));
         let pause = (is_awaited && length.is_none()).then(|| Pause::soon(kind));
         self.take_in_body(rest, (response, read), (length, pause), (viewer, fetch)).await
@@ -351,13 +374,13 @@ impl Helper {
         }
         let mut arrived = self.receive_body(&mut rest, pause, |_| {}).await;
         if matches!(arrived, Ok(Arrived::Partly)) {
-            if let Ok(growing) = Arc::clone(&self.growing).try_acquire_owned() {
-                rest.growing = Some(growing);
-                drop(rest.slot.take());
-                // The server gives its viewer no more than that.
-                rest.size = rest.size.min(passed_bytes_max(self.space().bytes_max()));
-                let response = PassedResponse { size: None, is_complete: false, ..response };
-                return Ok(self.grow(rest, response, read));
+            if let Ok(place) = Arc::clone(&self.growing).try_acquire_owned() {
+                rest.begin_growing(place);
+                if rest.is_stored() {
+                    // The server gives its viewers no more than that.
+                    rest.size = rest.size.min(passed_bytes_max(self.space().bytes_max()));
+                }
+                return Ok(self.grow(rest, response.through_ring(None), read));
             }
             // It takes long.
             drop(fetch);
@@ -376,14 +399,7 @@ impl Helper {
                 let file = (size > 0).then_some(read);
                 return Ok(Ready { _reservation: reservation, ..Ready::complete(response, file) });
             }
-            Ok(Arrived::Partly) => {
-                let said = format!(
-                    "{}: {} responses without a Content-Length are open already, such as event streams",
-                    rest.path,
-                    growing::AT_ONCE_MAX
-                );
-                (Trouble::Full, said)
-            }
+            Ok(Arrived::Partly) => no_place(&rest.path),
             Ok(_) => {
                 let said = format!("{}: the origin's lengths contradict each other", rest.path);
                 (Trouble::Wrong, said)
@@ -567,7 +583,9 @@ impl Helper {
             };
             let Some(chunk) = chunk else { return Ok(Arrived::Whole) };
             let before = rest.done;
-            self.write_next(rest, &chunk).await?;
+            if !self.write_next(rest, &chunk).await? {
+                return Ok(Arrived::Enough);
+            }
             if before / BLOCK_BYTES != rest.done / BLOCK_BYTES {
                 // An origin that sends a block in this time is slow, not silent.
                 deadline = Instant::now() + 3 * self.silent_max;
@@ -579,14 +597,17 @@ impl Helper {
         }
     }
 
-    /// Writes the next bytes of a body.
-    async fn write_next(&self, rest: &mut Rest, bytes: &[u8]) -> Result<(), Refused> {
+    /// Writes the next bytes of a body. Returns whether its viewer needs more.
+    async fn write_next(&self, rest: &mut Rest, bytes: &[u8]) -> Result<bool, Refused> {
         let (path, done) = (&rest.path, rest.done);
         let end = done + bytes.len() as u64;
         if end > rest.size {
             let said =
                 format!("{path}: the response is longer than half the cache, or than it said");
             return Err((Trouble::TooLarge, said));
+        }
+        if rest.is_ring {
+            return self.write_to_ring(rest, bytes).await;
         }
         if let Some(reservation) = &mut rest.reservation {
             reservation.grow(path, end)?;
@@ -602,7 +623,7 @@ impl Helper {
         self.fit(bytes.len() as u64, put).await?;
         self.space().add(rest.number, bytes.len() as u64);
         rest.done = end;
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -55,11 +55,8 @@ mod tests {
             status: 200,
             fields,
             size: Some(1),
-            age_ms: None,
             is_complete: true,
-            is_hit: false,
-            is_stored: false,
-            failure: None,
+            ..PassedResponse::default()
         };
         let too_large = EdgeTold::Passed { ticket: 7, response: Box::new(response) };
         let path = "a".repeat(packets::PACKET_BYTES_MAX);

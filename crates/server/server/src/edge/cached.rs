@@ -33,6 +33,8 @@ pub(super) struct Growth {
     /// There is no room for the rest.
     is_too_long: AtomicBool,
     taken: Mutex<Taken>,
+    /// Whether its file is a ring.
+    is_ring: bool,
     /// For the operator.
     path: String,
     /// Names its viewer to the helper, once that needs no more.
@@ -43,9 +45,15 @@ pub(super) struct Growth {
 impl Growth {
     /// Nothing so far of the response at `path`. It takes its space from `taken`. If there is no more, a message in `asks` tells the helper that the
     /// viewer with this `ticket` needs no more.
-    pub(super) fn new(path: String, taken: Taken, ticket: u64, asks: Sender<EdgeAsk>) -> Self {
+    pub(super) fn new(
+        path: String,
+        (taken, is_ring): (Taken, bool),
+        ticket: u64,
+        asks: Sender<EdgeAsk>,
+    ) -> Self {
         let (bytes, is_whole, is_too_long) = Default::default();
-        Self { bytes, is_whole, is_too_long, taken: Mutex::new(taken), path, ticket, asks }
+        let taken = Mutex::new(taken);
+        Self { bytes, is_whole, is_too_long, taken, is_ring, path, ticket, asks }
     }
 }
 
@@ -66,7 +74,10 @@ impl Live {
     pub(super) fn grow(&self, bytes: u64, is_whole: bool) -> Option<u64> {
         let growth = self.growth.as_ref().filter(|growth| !growth.is_too_long.load(Acquire));
         let Some(growth) = growth else { return Some(0) };
-        if !growth.taken.lock().expect("no holder of this lock can panic").grow(bytes) {
+        // The helper's places bound the space of rings.
+        let has_space = growth.is_ring
+            || growth.taken.lock().expect("no holder of this lock can panic").grow(bytes);
+        if !has_space {
             growth.is_too_long.store(true, Release);
             // Its viewer may take long to notice. If there is no receiver, the helper is gone.
             let _ = growth.asks.send(EdgeAsk::Left { ticket: growth.ticket });

@@ -492,7 +492,10 @@ impl EdgeLink {
                 self.inquiring.fail("the edge's helper cannot be asked, see the log");
             }
             // It is reported again in a second; a response that no viewer needs is fetched to its end; and nothing waits for a hint.
-            EdgeAsk::Used { .. } | EdgeAsk::Left { .. } | EdgeAsk::Ahead(_) => {}
+            EdgeAsk::Used { .. }
+            | EdgeAsk::Left { .. }
+            | EdgeAsk::Taken { .. }
+            | EdgeAsk::Ahead(_) => {}
         }
         self.count_failure(why, &format!("cannot ask the edge's helper: {error}"));
         self.send_questions();

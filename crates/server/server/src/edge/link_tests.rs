@@ -287,17 +287,7 @@ fn the_helper_is_told_that_a_response_which_cannot_be_used_needs_no_rest() {
     let client = IpAddr::from([192, 0, 2, 1]);
     let ticket =
         link.pass("/live".into(), (1, Instant::now(), ForwardedRequest::get()), client).unwrap();
-    let response = PassedResponse {
-        object: 1 << 63,
-        status: 1,
-        fields: edge::http_cache::Fields::default(),
-        size: None,
-        age_ms: None,
-        is_complete: false,
-        is_hit: false,
-        is_stored: false,
-        failure: None,
-    };
+    let response = PassedResponse { object: 1 << 63, status: 1, ..PassedResponse::default() };
     let number = ticket.number;
     let told = EdgeTold::Passed { ticket: number, response: Box::new(response) };
     packets::send(&helper, &told, Some(tempfile::tempfile().unwrap().as_fd())).unwrap();
@@ -346,19 +336,10 @@ fn a_response_for_all_who_wait_reaches_each_of_them_and_is_bounded() {
     assert!(matches!(long.reply(), Some(Reply::Is(Err(why))) if *why == Trouble::Wrong.into()));
 }
 
-/// A response that begins to grow.
+/// A response that begins to grow, for all viewers.
 fn growing(object: u64) -> Box<PassedResponse> {
-    Box::new(PassedResponse {
-        object,
-        status: 200,
-        fields: edge::http_cache::Fields::default(),
-        size: None,
-        age_ms: None,
-        is_complete: false,
-        is_hit: false,
-        is_stored: false,
-        failure: None,
-    })
+    let is_stored = true;
+    Box::new(PassedResponse { object, status: 200, is_stored, ..PassedResponse::default() })
 }
 
 #[test]

@@ -305,7 +305,8 @@ impl LocalEdge {
         };
         let Some(receiving) = body else { return Ok((response, PassedBody::Empty)) };
         if response.is_growing() {
-            let body = GrowingBody::new(receiving, Rc::clone(&self.waiters));
+            let form = (response.is_ring(), response.length);
+            let body = GrowingBody::new(receiving, Rc::clone(&self.waiters), form);
             return Ok((response, PassedBody::Growing(body)));
         }
         // All of it is there or on its way, so nothing is asked for; the closure is what holds the file's disk space, and its blocks' news.

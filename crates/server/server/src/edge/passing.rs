@@ -132,6 +132,14 @@ pub(super) struct Receiving {
     asks: Sender<EdgeAsk>,
 }
 
+impl Receiving {
+    /// The viewer has so many bytes of a response that comes through a ring.
+    pub(super) fn took(&self, bytes: u64) {
+        // If there is no receiver, the helper is gone.
+        let _ = self.asks.send(EdgeAsk::Taken { ticket: self.ticket, bytes });
+    }
+}
+
 impl Drop for Receiving {
     fn drop(&mut self) {
         if self.live.is_arriving() {
@@ -307,6 +315,7 @@ impl Passing {
                 true => self.growing.take_for_all(),
                 false => self.space.take(client, 0).ok_or(NoRoom)?,
             };
+            let taken = (taken, response.is_ring());
             let growth = Growth::new(path, taken, ticket, self.asks.clone());
             // Out of descriptors if there is no file: the kernel has dropped it.
             (Live::growing(number, file.ok_or(NoRoom)?, growth), None)
@@ -390,6 +399,7 @@ mod tests {
             is_hit: false,
             is_stored: false,
             failure: None,
+            length: None,
         }
     }
 

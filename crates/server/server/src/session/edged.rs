@@ -171,7 +171,8 @@ fn relay(
         status: passed.status,
         fields: &passed.fields.0,
         size_bytes: passed.size,
-        is_growing: passed.is_growing(),
+        // Otherwise the length is in the header.
+        is_growing: passed.is_growing() && passed.length.is_none(),
         age_seconds: passed.age_ms.map(|age| age / 1000),
     };
     let plan = |context: &Context<'_>| fullbore_http::relay(request, &relayed, context);
@@ -179,7 +180,7 @@ fn relay(
     // The response to a condition has another status, and no body.
     let has_body = request.method != Method::Head && response.status == passed.status;
     if let Some(body) = growing_body.filter(|_| has_body) {
-        let is_chunked = fullbore_http::is_chunked(request);
+        let is_chunked = passed.length.is_none() && fullbore_http::is_chunked(request);
         *growing.borrow_mut() = Some(Box::new(GrowingResponse { body, is_chunked }));
     }
     (response, file)

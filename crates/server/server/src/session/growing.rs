@@ -1,4 +1,4 @@
-//! Sends a response whose length is known only at its end.
+//! Sends a response that grows: its length is known only at its end, or it is too long for the cache's disk.
 
 use super::Session;
 use crate::edge::GrowingBody;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// The body of a response, after its head.
 pub(super) struct GrowingResponse {
     pub(super) body: GrowingBody,
-    /// In chunks (RFC 9112 section 7.1). Otherwise, the end of the connection is the end of the body.
+    /// In chunks (RFC 9112 section 7.1). Otherwise, the header says the length, or the end of the connection is the end of the body.
     pub(super) is_chunked: bool,
 }
 
