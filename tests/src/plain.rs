@@ -78,6 +78,27 @@ impl Plain {
         self.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
     }
 
+    /// Sends `bytes` as they are.
+    ///
+    /// # Panics
+    /// If the connection is gone.
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).expect("the server reads");
+    }
+
+    /// Posts `body` to `path` as players do, and reads the answer.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn post(&mut self, path: &str, body: &[u8]) -> Response {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        self.send(&[head.as_bytes(), body].concat());
+        self.answer()
+    }
+
     /// Closes the sending half of the connection.
     ///
     /// # Panics

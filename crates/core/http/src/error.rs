@@ -117,7 +117,7 @@ impl Reject {
             }
             Self::UriTooLong => "The address in the request is too long.",
             Self::ExpectationFailed => {
-                "This server does not accept request bodies; send the request without Expect."
+                "This server does not support the Expect header; send the request without it."
             }
             Self::HeadTooLarge => "The header lines of the request are too many or too long.",
             Self::MethodNotImplemented => "This server does not support that method.",
@@ -148,6 +148,12 @@ pub enum Refusal {
     Forbidden,
     /// A known method that is not served. 405 with Allow.
     MethodNotAllowed,
+    /// A known method other than POST, where only that is served. 405 with Allow.
+    PostOnly,
+    /// The posted body has nothing that can be read. 400.
+    UnreadableBody,
+    /// The client sends more requests than it may. 429 with Retry-After.
+    TooManyRequests,
     /// The request names a host that this listener does not answer for (RFC 9110 section 15.5.20). 421.
     Misdirected,
     /// If-Match or If-Unmodified-Since does not hold. 412.
@@ -179,7 +185,9 @@ impl Refusal {
             Self::HttpOnTlsPort => 400,
             Self::Forbidden => 403,
             Self::NotFound => 404,
-            Self::MethodNotAllowed => 405,
+            Self::UnreadableBody => 400,
+            Self::MethodNotAllowed | Self::PostOnly => 405,
+            Self::TooManyRequests => 429,
             Self::RequestTimeout => 408,
             Self::PreconditionFailed => 412,
             Self::Misdirected => 421,
@@ -197,7 +205,9 @@ impl Refusal {
             Self::Reject(reject) => reject.as_str(),
             Self::NotFound => "not_found",
             Self::Forbidden => "forbidden",
-            Self::MethodNotAllowed => "method_not_allowed",
+            Self::MethodNotAllowed | Self::PostOnly => "method_not_allowed",
+            Self::UnreadableBody => "unreadable_body",
+            Self::TooManyRequests => "too_many_requests",
             Self::Misdirected => "misdirected",
             Self::PreconditionFailed => "precondition_failed",
             Self::RangeNotSatisfiable { .. } => "range_not_satisfiable",
@@ -231,6 +241,11 @@ impl Refusal {
                 "This link has expired or was never signed. Go back to the page that gave it to you and open it again."
             }
             Self::MethodNotAllowed => METHOD_NOT_ALLOWED,
+            Self::PostOnly => "Players post their reports to this address: use POST.",
+            Self::UnreadableBody => {
+                "No line of the body could be read. See docs/qoe.md for what players post here."
+            }
+            Self::TooManyRequests => "Too many requests; try again in a few seconds.",
             Self::Misdirected => {
                 "This listener does not accept the host name in the address: use an IP address or localhost, \
                  or add the name to admin_hosts in the server's configuration."

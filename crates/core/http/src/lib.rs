@@ -51,7 +51,9 @@ pub use limits::RequestLimits;
 pub use mime::content_type;
 pub use page::{PageBody, report, respond_page};
 pub use plan::{Entity, respond};
-pub use refuse::{RefusedRequest, looks_like_http, options, refuse, refuse_because};
+pub use refuse::{
+    RefusedRequest, looks_like_http, options, post_options, post_taken, refuse, refuse_because,
+};
 pub use relay::{Relayed, is_chunked, relay};
 pub use request::{Method, Parse, Request, Version, parse};
 pub use response::{Context, Cors, Part, Response};

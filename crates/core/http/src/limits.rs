@@ -21,6 +21,9 @@ pub struct RequestLimits {
     /// Set if the caller reads bodies itself and judges their size. Then neither a large body nor a client that waits for 100 (Continue) is refused
     /// here. Default false.
     pub are_bodies_taken: bool,
+    /// The end of the paths to which clients may post a body that the caller reads, such as `/-/post`. There a large body is refused as too large,
+    /// and not because of its method. Default none.
+    pub posts_at: Option<&'static str>,
     /// Set if the caller forwards methods that this crate does not know; otherwise they are refused with 501. Default false.
     pub are_other_methods_taken: bool,
 }
@@ -40,6 +43,7 @@ impl Default for RequestLimits {
             small_ranges_max: 8,
             body_drain_bytes_max: 64 * 1024,
             are_bodies_taken: false,
+            posts_at: None,
             are_other_methods_taken: false,
         }
     }

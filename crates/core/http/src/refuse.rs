@@ -14,6 +14,13 @@ const PREFLIGHT: &[u8] = b"Access-Control-Allow-Methods: GET, HEAD, OPTIONS\r\n\
     Access-Control-Allow-Headers: Range, If-Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, \
     Cache-Control, Pragma, X-Requested-With, CMCD-Object, CMCD-Request, CMCD-Session, CMCD-Status";
 
+/// The methods served where clients post.
+const ALLOW_POSTS: &[u8] = b"POST, OPTIONS";
+
+/// What a page of another origin may post. Browsers ask for it, because no HTML form sends the `Content-Type` of players' events.
+const POST_PREFLIGHT: &[u8] = b"Access-Control-Allow-Methods: POST, OPTIONS\r\n\
+    Access-Control-Max-Age: 86400\r\nAccess-Control-Allow-Headers: Content-Type";
+
 /// Seconds until a client should try a full server again. A guess: most overloads here are restarts.
 const RETRY_AFTER_SECONDS: &[u8] = b"5";
 
@@ -80,7 +87,10 @@ pub fn refuse_because<'a>(
             head.field("Allow", ALLOW)
         }
         Refusal::RangeNotSatisfiable { size_bytes } => head.content_range_unsatisfied(size_bytes),
-        Refusal::Unavailable => head.field("Retry-After", RETRY_AFTER_SECONDS),
+        Refusal::PostOnly => head.field("Allow", ALLOW_POSTS),
+        Refusal::Unavailable | Refusal::TooManyRequests => {
+            head.field("Retry-After", RETRY_AFTER_SECONDS);
+        }
         _ => {}
     }
     head.cors(context.cors);
@@ -95,6 +105,24 @@ pub fn options(request: &Request, context: &Context<'_>) -> Response {
     if context.cors == Cors::AnyOrigin {
         head.cors_preflight(PREFLIGHT, context.cors_headers);
     }
+    head.finish(Some(request.method), Vec::new())
+}
+
+/// As [`options`], where clients post.
+pub fn post_options(request: &Request, context: &Context<'_>) -> Response {
+    let mut head = Head::new(204, Some(request), false, context);
+    head.field("Allow", ALLOW_POSTS);
+    if context.cors == Cors::AnyOrigin {
+        head.cors_preflight(POST_PREFLIGHT, context.cors_headers);
+    }
+    head.finish(Some(request.method), Vec::new())
+}
+
+/// Answers a post that was taken: 204.
+pub fn post_taken(request: &Request, context: &Context<'_>) -> Response {
+    let mut head = Head::new(204, Some(request), false, context);
+    head.field("Cache-Control", b"no-store");
+    head.cors(context.cors);
     head.finish(Some(request.method), Vec::new())
 }
 
@@ -169,6 +197,9 @@ mod tests {
             Refusal::NotFound,
             Refusal::Forbidden,
             Refusal::MethodNotAllowed,
+            Refusal::PostOnly,
+            Refusal::UnreadableBody,
+            Refusal::TooManyRequests,
             Refusal::Misdirected,
             Refusal::PreconditionFailed,
             Refusal::RangeNotSatisfiable { size_bytes: 7 },
@@ -198,6 +229,8 @@ mod tests {
             (Refusal::Reject(Reject::MethodNotAllowed), "Allow: GET, HEAD, OPTIONS\r\n"),
             (Refusal::RangeNotSatisfiable { size_bytes: 7 }, "Content-Range: bytes */7\r\n"),
             (Refusal::Unavailable, "Retry-After: 5\r\n"),
+            (Refusal::PostOnly, "Allow: POST, OPTIONS\r\n"),
+            (Refusal::TooManyRequests, "Retry-After: 5\r\n"),
         ] {
             let answer =
                 with_context(Cors::SameOrigin, |context| refuse(refusal, NOTHING, context));
@@ -262,6 +295,22 @@ mod tests {
             options(&asked, &Context { cors_headers: &names, ..context.clone() })
         });
         assert!(text(&further).contains(", CMCD-Status, Authorization, X-Player\r\n"));
+    }
+
+    #[test]
+    fn a_page_of_another_origin_may_post_only_where_other_origins_may_read() {
+        let limits = RequestLimits::default();
+        let asked = request("OPTIONS /-/post HTTP/1.1\r\nHost: h\r\n\r\n", &limits);
+        let closed = text(&with_context(Cors::SameOrigin, |context| post_options(&asked, context)));
+        assert!(closed.contains("Allow: POST, OPTIONS\r\n") && !closed.contains("Access-Control"));
+        let open = text(&with_context(Cors::AnyOrigin, |context| post_options(&asked, context)));
+        assert!(
+            open.contains("Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: POST")
+        );
+        assert!(open.contains("Access-Control-Allow-Headers: Content-Type\r\n"), "{open}");
+        let taken = with_context(Cors::AnyOrigin, |context| post_taken(&asked, context));
+        assert!(taken.status == 204 && text(&taken).contains("Access-Control-Allow-Origin: *"));
+        assert!(!text(&taken).contains("\r\nContent-Length"));
     }
 
     #[test]

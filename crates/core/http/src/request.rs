@@ -44,7 +44,7 @@ pub enum Method {
     Head,
     /// OPTIONS
     Options,
-    /// POST: known, not served
+    /// POST: known, not served, except where [`RequestLimits::posts_at`] says
     Post,
     /// PUT: known, not served
     Put,
@@ -319,7 +319,7 @@ fn build(
     check_host(headers, version)?;
     let Target { resource, authority, query } = parse_target(method, target_text)?;
     let body = BodyFraming::of(headers, version)?;
-    check_body_wanted(method, version, body, headers, limits)?;
+    check_body_wanted((method, target_text), version, body, headers, limits)?;
 
     let mut text = head.to_vec();
     let mut fields = Fields::collect(headers, head, &mut text);
@@ -365,7 +365,7 @@ pub(crate) fn keep_alive(headers: &[Header<'_>], version: Version) -> bool {
 
 /// Refuses at once a body that would not be read past later. An unsupported method gets its own answer, so that an upload learns the real obstacle.
 fn check_body_wanted(
-    method: Method,
+    (method, target): (Method, &str),
     version: Version,
     body: BodyFraming,
     headers: &[Header<'_>],
@@ -381,7 +381,10 @@ fn check_body_wanted(
         _ if waits_in_vain(version, body, headers) => Reject::ExpectationFailed,
         _ => return Ok(()),
     };
-    Err(if method.is_served() { reject } else { Reject::MethodNotAllowed })
+    let path = target.split('?').next().unwrap_or_default();
+    let takes_posts = limits.posts_at.is_some_and(|end| path.ends_with(end));
+    let is_served = method.is_served() || (method == Method::Post && takes_posts);
+    Err(if is_served { reject } else { Reject::MethodNotAllowed })
 }
 
 /// RFC 9110 section 10.1.1: a client that expects 100 (Continue) holds its body back until the server asks for it, and a final answer makes it drop

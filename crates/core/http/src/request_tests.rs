@@ -176,6 +176,23 @@ fn unwanted_expectations_fail() {
 }
 
 #[test]
+fn a_large_body_is_too_large_where_posts_are_taken() {
+    let limits = RequestLimits { posts_at: Some("/-/post"), ..RequestLimits::default() };
+    let large = "Content-Length: 65537";
+    for (method, target, lines, reject) in [
+        ("POST", "/-/post", large, Reject::BodyTooLarge),
+        ("POST", "/t/x/-/post?a=/b", large, Reject::BodyTooLarge),
+        ("POST", "/-/post", "Content-Length: 5\r\nExpect: 100-continue", Reject::ExpectationFailed),
+        ("POST", "/-/posts", large, Reject::MethodNotAllowed),
+        ("POST", "/a?/-/post", large, Reject::MethodNotAllowed),
+        ("PUT", "/-/post", large, Reject::MethodNotAllowed),
+    ] {
+        let head = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n\r\n");
+        assert_eq!(parse(head.as_bytes(), &limits).err(), Some(reject), "{head:?}");
+    }
+}
+
+#[test]
 fn connections_persist_as_version_and_header_say() {
     let table = [
         ("HTTP/1.1", "", true),

@@ -282,6 +282,7 @@ fn status_line(status: u16) -> &'static str {
         416 => "HTTP/1.1 416 Range Not Satisfiable\r\n",
         417 => "HTTP/1.1 417 Expectation Failed\r\n",
         421 => "HTTP/1.1 421 Misdirected Request\r\n",
+        429 => "HTTP/1.1 429 Too Many Requests\r\n",
         431 => "HTTP/1.1 431 Request Header Fields Too Large\r\n",
         501 => "HTTP/1.1 501 Not Implemented\r\n",
         502 => "HTTP/1.1 502 Bad Gateway\r\n",

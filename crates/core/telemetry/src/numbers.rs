@@ -131,9 +131,11 @@ numbers! {
     Gauge response_memory_bytes "Memory held by responses: pages, lists, heads of parts.";
     Counter card_tls_retransmitted_bytes_total "Bytes sent again on connections that a network card encrypts, of each whole MiB that a connection sent.";
     Counter cmcd_reports_total "Requests in which a player reported its viewer's experience (CMCD).";
-    Counter cmcd_sessionless_total "Requests whose CMCD names no session.";
+    Counter cmcd_sessionless_total "Requests and events whose CMCD names no session.";
     Counter cmcd_malformed_total "Parts of CMCD that could not be parsed.";
     Counter cmcd_reports_lost_total "Requests with CMCD that were not counted, because too many came at once.";
+    Counter cmcd_events_total "Events that players posted to /-/cmcd (CMCD version 2).";
+    Counter cmcd_events_lost_total "Events that players posted and that were not counted, because too many came at once.";
     Counter access_log_lost_total "Access log lines dropped, because the disk under the log was too slow or full.";
     Counter tasks_panicked_total "Sessions ended by a bug in this program.";
     Counter edge_fetched_bytes_total "Bytes of bodies fetched from the origin (caching edge).";

@@ -13,7 +13,7 @@ pub const TEXT_BYTES_MAX: usize = 2048;
 const SESSION_BYTES_MAX: usize = 128;
 
 /// A day: longer than any object, buffer, start-up or stall that is worth counting.
-const MILLISECONDS_MAX: f64 = 86_400_000.0;
+pub(crate) const MILLISECONDS_MAX: f64 = 86_400_000.0;
 
 /// 10 Gb/s.
 const KBPS_MAX: f64 = 10_000_000.0;
@@ -84,12 +84,8 @@ impl<'a> Cmcd<'a> {
 
     /// Takes one member; `None` if it cannot be parsed.
     fn take(&mut self, member: &'a [u8]) -> Option<()> {
-        let end =
-            member.iter().position(|byte| matches!(byte, b'=' | b';')).unwrap_or(member.len());
-        let (key, rest) = member.split_at(end);
-        // A key alone, with or without parameters, is true.
-        let value = rest.strip_prefix(b"=").map(<[u8]>::trim_ascii);
-        match key.trim_ascii() {
+        let (key, value) = split_key(member);
+        match key {
             b"sid" => self.session = Some(session(value?)?),
             b"ot" => self.object = Some(object(value?)?),
             b"d" => self.duration_ms = Some(number(value?, MILLISECONDS_MAX)?),
@@ -97,7 +93,7 @@ impl<'a> Cmcd<'a> {
             b"tb" => self.top_kbps = Some(number(value?, KBPS_MAX)?),
             b"bl" => self.buffer_ms = Some(number(value?, MILLISECONDS_MAX)?),
             b"msd" => self.start_delay_ms = Some(number(value?, MILLISECONDS_MAX)?),
-            b"bsd" => self.starved_ms = Some(number(value?, MILLISECONDS_MAX)?),
+            b"bsd" => self.starved_ms = Some(sum(value?, MILLISECONDS_MAX)?),
             b"bs" => self.starved = boolean(value)?,
             b"su" => self.startup = boolean(value)?,
             key => return is_key(key).then_some(()),
@@ -123,17 +119,24 @@ pub(crate) fn split_member(text: &[u8]) -> (&[u8], &[u8]) {
     (text, &[])
 }
 
+/// The key of a member, and its value if it has one: a key alone, with or without parameters, is true.
+pub(crate) fn split_key(member: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let end = member.iter().position(|byte| matches!(byte, b'=' | b';')).unwrap_or(member.len());
+    let (key, rest) = member.split_at(end);
+    (key.trim_ascii(), rest.strip_prefix(b"=").map(<[u8]>::trim_ascii))
+}
+
 fn without_parameters(value: &[u8]) -> &[u8] {
     value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
-fn is_key(key: &[u8]) -> bool {
+pub(crate) fn is_key(key: &[u8]) -> bool {
     let belongs = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.*".contains(byte);
     !key.is_empty() && key.iter().all(belongs)
 }
 
 /// The text between the quotes, if it has quotes.
-fn unquoted(value: &[u8]) -> Option<&[u8]> {
+pub(crate) fn unquoted(value: &[u8]) -> Option<&[u8]> {
     match value.starts_with(b"\"") {
         true => quoted(value).map(|(text, _)| text),
         false => Some(without_parameters(value)),
@@ -152,7 +155,7 @@ pub(crate) fn quoted(value: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&inner[..end], &inner[end + 1..]))
 }
 
-fn session(value: &[u8]) -> Option<&[u8]> {
+pub(crate) fn session(value: &[u8]) -> Option<&[u8]> {
     let name = unquoted(value)?;
     (1..=SESSION_BYTES_MAX).contains(&name.len()).then_some(name)
 }
@@ -176,7 +179,7 @@ fn boolean(value: Option<&[u8]>) -> Option<bool> {
 }
 
 /// Parses a number from 0 to `max`, rounded. Of an inner list, it takes the item for pictures, else the first item.
-fn number(value: &[u8], max: f64) -> Option<u32> {
+pub(crate) fn number(value: &[u8], max: f64) -> Option<u32> {
     let item = match value.strip_prefix(b"(") {
         Some(list) => item_of(list)?,
         None => value,
@@ -190,14 +193,28 @@ fn number(value: &[u8], max: f64) -> Option<u32> {
     (number <= max).then_some(number.round() as u32)
 }
 
-fn item_of(list: &[u8]) -> Option<&[u8]> {
+/// The sum of an inner list's numbers for pictures, else of all: a list of stalls has each one's length.
+fn sum(value: &[u8], max: f64) -> Option<u32> {
+    let Some(list) = value.strip_prefix(b"(") else { return number(value, max) };
+    let has_video = items(list)?.any(is_video);
+    let wanted = items(list)?.filter(|item| !has_video || is_video(item));
+    let numbers = wanted.map(|item| number(item, max)).collect::<Option<Vec<_>>>()?;
+    let sum: f64 = numbers.iter().copied().map(f64::from).sum();
+    (!numbers.is_empty() && sum <= max).then_some(sum as u32)
+}
+
+fn items(list: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let end = list.iter().position(|byte| *byte == b')')?;
-    let items = || list[..end].split(|byte| *byte == b' ').filter(|item| !item.is_empty());
-    let is_video = |item: &&[u8]| {
-        let mut parameters = item.split(|byte| *byte == b';').skip(1);
-        parameters.any(|parameter| matches!(parameter, b"v" | b"av"))
-    };
-    items().find(is_video).or_else(|| items().next())
+    Some(list[..end].split(|byte| *byte == b' ').filter(|item| !item.is_empty()))
+}
+
+fn is_video(item: &[u8]) -> bool {
+    let mut parameters = item.split(|byte| *byte == b';').skip(1);
+    parameters.any(|parameter| matches!(parameter, b"v" | b"av"))
+}
+
+fn item_of(list: &[u8]) -> Option<&[u8]> {
+    items(list)?.find(|item| is_video(item)).or_else(|| items(list)?.next())
 }
 
 #[cfg(test)]
@@ -245,6 +262,18 @@ mod tests {
             ..Cmcd::default()
         };
         assert_eq!(read(text), expected);
+    }
+
+    #[test]
+    fn lengths_of_several_stalls_add_up() {
+        let told = |text| read(text).starved_ms;
+        assert_eq!(told("bsd=(340;v 500;v 900;a)"), Some(840));
+        assert_eq!(told("bsd=(340 500)"), Some(840));
+        assert_eq!(told("bsd=(340;a)"), Some(340));
+        assert_eq!(told("bsd=7"), Some(7));
+        for text in ["bsd=()", "bsd=(x)", "bsd=(1", "bsd=(1 y)", "bsd=(86400000 1)"] {
+            assert_eq!((told(text), read(text).malformed), (None, 1), "{text}");
+        }
     }
 
     #[test]

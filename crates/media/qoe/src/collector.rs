@@ -3,17 +3,20 @@
 //!
 //! Reports wait a little before they are processed. Workers pass them on once a second, and the wait puts those of one session in order. A
 //! session ends after five minutes without a report. If there are too many sessions, the one that has been silent for longest ends.
+//!
+//! Events that players post are processed before the requests of the same second, and in the order of the player's clock. An event alone begins no
+//! session: it waits 30 s for a request of its session, because a player's first event may be faster than its first request.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::KnownTitles;
 
 use crate::credible::{Credible, DELIVERED_BYTES_MIN};
-use crate::session::Session;
+use crate::session::{News, Session};
 use crate::stats::Stats;
-use crate::{Delivery, QoeReport};
+use crate::{Delivery, QoeEvent, QoeReport};
 
 /// The most sessions at once: some 20 MB.
 pub const SESSIONS_MAX: usize = 50_000;
@@ -27,6 +30,9 @@ const WAITING_MAX: usize = 65_536;
 /// How long reports wait: workers pass theirs on once a second.
 const LAG_MS: u64 = 2500;
 
+/// How long an event waits for its session's first request.
+const EVENT_WAIT_MS: u64 = 30_000;
+
 /// A session ends after this long without a report.
 const SILENCE_MS: u64 = 300_000;
 
@@ -38,6 +44,7 @@ pub(crate) const WINDOW_MS: u64 = 3_600_000;
 pub struct Collector {
     waiting: Vec<QoeReport>,
     deliveries: Vec<Delivery>,
+    events: Vec<QoeEvent>,
     sessions: HashMap<u64, Session>,
     /// The same sessions, by the time of their last report.
     by_silence: BTreeSet<(u64, u64)>,
@@ -48,6 +55,8 @@ pub struct Collector {
     pub(crate) evicted_total: u64,
     pub(crate) reports_total: u64,
     pub(crate) reports_lost_total: u64,
+    pub(crate) events_total: u64,
+    pub(crate) events_lost_total: u64,
     pub(crate) credible: Credible,
     pub(crate) now_ms: u64,
     window_began_ms: u64,
@@ -75,6 +84,16 @@ impl Collector {
         self.waiting.append(&mut reports);
     }
 
+    /// Accepts the events that players posted to a worker, in any order. Events beyond the bound are dropped and counted.
+    pub fn take_events(&mut self, mut events: Vec<QoeEvent>) {
+        let room = WAITING_MAX - self.events.len();
+        if events.len() > room {
+            self.events_lost_total += (events.len() - room) as u64;
+            events.truncate(room);
+        }
+        self.events.append(&mut events);
+    }
+
     /// Accepts the deliveries to a worker's viewers, in any order. Those beyond the bound are dropped: their sessions count a little later.
     pub fn take_deliveries(&mut self, mut deliveries: Vec<Delivery>) {
         deliveries.truncate(WAITING_MAX - self.deliveries.len());
@@ -85,9 +104,15 @@ impl Collector {
     pub fn advance(&mut self, now_ms: u64) {
         self.waiting.sort_by_key(|report| report.at_us);
         let due = self.waiting.partition_point(|report| report.at_ms() + LAG_MS <= now_ms);
-        for report in self.waiting.drain(..due).collect::<Vec<_>>() {
-            self.count(&report);
-        }
+        let (sessions, mut begun) = (&self.sessions, HashSet::new());
+        let begins = |report: &QoeReport| {
+            !sessions.contains_key(&report.session) && begun.insert(report.session)
+        };
+        // Events are more exact than requests, so they come before all but the first one of a session.
+        let (first, others): (Vec<_>, Vec<_>) = self.waiting.drain(..due).partition(begins);
+        first.iter().for_each(|report| self.count(report));
+        self.count_events(now_ms);
+        others.iter().for_each(|report| self.count(report));
         let is_due = |at_us: u64| at_us / 1000 + LAG_MS <= now_ms;
         self.deliveries.sort_by_key(|delivery| delivery.at_us);
         let due = self.deliveries.partition_point(|delivery| is_due(delivery.at_us));
@@ -114,14 +139,39 @@ impl Collector {
         if is_new {
             self.make_room();
         }
-        let session = self.sessions.entry(report.session).or_insert_with(|| Session::of(report));
-        self.by_silence.remove(&(session.last_ms(), report.session));
-        let news = session.take(report);
-        self.by_silence.insert((session.last_ms(), report.session));
         self.all.sessions_total += u64::from(is_new);
+        self.sessions.entry(report.session).or_insert_with(|| Session::of(report));
+        self.change(report.session, report.at_ms(), |session| session.take(report));
+    }
+
+    /// Counts the events that have waited long enough and whose sessions are known.
+    fn count_events(&mut self, now_ms: u64) {
+        let sessions = &self.sessions;
+        let is_ready = |event: &QoeEvent| {
+            event.at_ms() + LAG_MS <= now_ms && sessions.contains_key(&event.session)
+        };
+        let events = std::mem::take(&mut self.events).into_iter();
+        let (mut ready, mut waiting): (Vec<_>, Vec<_>) = events.partition(is_ready);
+        let count = waiting.len();
+        waiting.retain(|event| event.at_ms() + EVENT_WAIT_MS > now_ms);
+        self.events_lost_total += (count - waiting.len()) as u64;
+        self.events = waiting;
+        ready.sort_by_key(|event| event.timestamp_ms);
+        for event in ready {
+            self.events_total += 1;
+            self.change(event.session, event.at_ms(), |session| session.take_event(&event));
+        }
+    }
+
+    /// Changes a session that is known, and counts what is new.
+    fn change(&mut self, id: u64, at_ms: u64, take: impl FnOnce(&mut Session) -> News) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        self.by_silence.remove(&(session.last_ms(), id));
+        let news = take(session);
+        self.by_silence.insert((session.last_ms(), id));
         self.all.tell(&news);
         if let Some(viewer) = session.credible_viewer() {
-            self.credible.tell(viewer, &news, report.at_ms());
+            self.credible.tell(viewer, &news, at_ms);
         }
     }
 
@@ -450,6 +500,71 @@ mod tests {
         assert_eq!(titles(&collector), catalog::EXAMPLES.map(|(_, title)| title));
         collector.advance(10_000 + SILENCE_MS);
         assert_eq!(titles(&collector), catalog::EXAMPLES.map(|(_, title)| title));
+    }
+
+    fn event(at_ms: u64, session: u64, text: &str) -> QoeEvent {
+        let line = format!("sid=\"x\",{text}");
+        let read = crate::CmcdEvents::read(line.as_bytes());
+        QoeEvent::new(at_ms * 1000, session, &read.events[0]).expect("it is of use")
+    }
+
+    #[test]
+    fn events_count_in_the_order_in_which_they_happened_and_begin_no_session() {
+        let mut collector = Collector::default();
+        let of = |session| {
+            [
+                event(350, session, "e=ps,sta=p,ts=1790000000300"),
+                event(100, session, "e=ps,sta=s,ts=1790000000000"),
+                event(360, session, "e=ps,sta=r,ts=1790000002300"),
+                event(370, session, "e=ps,sta=p,ts=1790000002800"),
+            ]
+        };
+        collector.take_events([of(1), of(2)].concat());
+        collector.advance(3000);
+        assert_eq!((collector.events.len(), collector.events_total), (8, 0), "no session is known");
+        // Its first request arrives after its first event, and after others.
+        collector.take(vec![
+            report(900, 1, "a/m.m3u8", "ot=m,su"),
+            report(1000, 1, "a/1.m4s", "ot=v,d=2000"),
+        ]);
+        collector.advance(4000);
+        let all = &collector.all;
+        assert_eq!((all.sessions_total, all.stalls_total, all.stalled_ms_total), (1, 1, 500));
+        assert_eq!((all.play_delay.count_total(), all.play_delay.sum_total()), (1, 300));
+        collector.advance(40_000);
+        assert_eq!((collector.events_total, collector.events_lost_total), (4, 4));
+        assert_eq!((collector.sessions().count(), collector.events.len()), (1, 0));
+    }
+
+    #[test]
+    fn events_keep_a_session_and_count_for_viewers_who_took_something() {
+        let mut collector = Collector::default();
+        collector.take(vec![report(0, 1, "a/m.m3u8", "ot=m,su")]);
+        collector.advance(LAG_MS);
+        for second in 0..40 {
+            let at_ms = second * 10_000;
+            let state = if second % 2 == 0 { 'p' } else { 'r' };
+            let text = format!("e=ps,sta={state},ts={}", 1_790_000_000_000 + at_ms);
+            collector.take_events(vec![event(at_ms, 1, &text)]);
+            let bytes = 1 << 20;
+            let at_us = at_ms * 1000;
+            collector.take_deliveries(vec![Delivery { at_us, session: 1, viewer: 9, bytes }]);
+            collector.advance(at_ms + LAG_MS);
+        }
+        assert_eq!(collector.sessions().count(), 1, "it has been silent for no five minutes");
+        let (viewers, stalling, seconds) = credible(&collector);
+        assert_eq!((viewers, stalling, collector.all.stalls_total), (1, 1, 20));
+        assert!((185..=190).contains(&seconds), "{seconds} s");
+        collector.advance(800_000);
+        let all = &collector.all;
+        assert_eq!((all.with_events_total, all.gave_up_total, all.finished_total), (1, 1, 0));
+    }
+
+    #[test]
+    fn events_that_are_too_many_are_counted_as_lost() {
+        let mut collector = Collector::default();
+        collector.take_events(vec![event(0, 1, "e=t,ts=1"); WAITING_MAX + 3]);
+        assert_eq!((collector.events.len(), collector.events_lost_total), (WAITING_MAX, 3));
     }
 
     #[test]

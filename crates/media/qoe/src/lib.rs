@@ -1,9 +1,10 @@
-//! Viewers' quality of experience, as reported by their players: Common Media Client Data (CMCD, CTA-5004 and its second version CTA-5004-A).
+//! Viewers' quality of experience, as reported by their players: Common Media Client Data (CMCD, CTA-5004 and its second version CTA-5004-B).
 //!
-//! [`Cmcd`] parses the report of one request, as leniently as possible. A [`Salt`] turns a session's name into a number that means nothing
-//! outside this process, and nothing tomorrow. The two make a [`QoeReport`]. A [`Collector`] takes the reports of all workers and keeps sessions in
-//! progress. Of ended sessions it keeps only figures, for all sessions and by title: how long until playback began, how much it stalled, how
-//! long until the picture was good, and at what bit rate. [`expose`] and [`json`] write them out.
+//! [`Cmcd`] parses the report of one request, and [`CmcdEvents`] the events that a player posts, as leniently as possible. A [`Salt`] turns a
+//! session's name into a number that means nothing outside this process, and nothing tomorrow. With it they become a [`QoeReport`] and a
+//! [`QoeEvent`]. A [`Collector`] takes those of all workers and keeps sessions in progress. Of ended sessions it keeps only figures, for all
+//! sessions and by title: how long until playback began, how much it stalled, how long until the picture was good, and at what bit rate.
+//! [`expose`] and [`json`] write them out.
 //!
 //! Invariants:
 //! * Players' reports are bounded in length, number and value, and only figures remain of them.
@@ -19,7 +20,9 @@ mod cmcd;
 mod collector;
 mod credible;
 mod distribution;
+mod event;
 mod next_object;
+mod playback;
 mod report;
 mod salt;
 mod scope;
@@ -29,6 +32,7 @@ mod stats;
 
 pub use cmcd::{Cmcd, ObjectType, TEXT_BYTES_MAX};
 pub use collector::{Collector, SESSIONS_MAX, TITLES_MAX};
+pub use event::{CmcdEvent, CmcdEvents, EVENTS_MAX, EventKind, PlayerState, QoeEvent};
 pub use next_object::{NextObject, next_objects};
 pub use report::{Delivery, QoeReport};
 pub use salt::Salt;

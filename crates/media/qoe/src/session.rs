@@ -12,7 +12,12 @@
 //!   does not count as playing.
 //! * **Bit rate**: the mean of `br` weighted by `d`, of pictures if there are any.
 //! * **Time to quality**: from the first request to the one that completes [`GOOD_MS`] in a row at 80% of `tb` at least.
+//!
+//! If the player also posts events (`playback.rs`), the play delay, the stalls and the time played are those of the events, and the requests' are
+//! left out, so nothing counts twice. A session begins with a request, because only a request shows that a viewer got a film.
 
+use crate::event::QoeEvent;
+use crate::playback::Playback;
 use crate::scope::Scope;
 use crate::{ObjectType, QoeReport};
 
@@ -35,6 +40,8 @@ pub(crate) struct News {
     pub(crate) played_ms: u64,
     /// Additional time spent in stalls.
     pub(crate) stalled_ms: u64,
+    /// Errors that the player reported.
+    pub(crate) errors: u64,
 }
 
 impl News {
@@ -44,6 +51,7 @@ impl News {
         self.stalls += more.stalls;
         self.played_ms += more.played_ms;
         self.stalled_ms += more.stalled_ms;
+        self.errors += more.errors;
     }
 }
 
@@ -58,6 +66,14 @@ pub(crate) struct Outcome {
     pub(crate) rebuffer_millionths: Option<u64>,
     /// Its mean bit rate.
     pub(crate) bitrate_kbps: Option<u64>,
+    /// Its player posted events. The others are only known if it did.
+    pub(crate) has_events: bool,
+    /// An error ended it.
+    pub(crate) has_failed: bool,
+    /// It reached the end of the film.
+    pub(crate) has_finished: bool,
+    /// Its viewer left while waiting.
+    pub(crate) gave_up: bool,
 }
 
 /// The requested media of one kind.
@@ -92,8 +108,14 @@ pub(crate) struct Session {
     stall_told_ms: Option<u64>,
     /// The estimated length of the last stall; none once the player has reported its length.
     stall_guess_ms: Option<u64>,
+    /// By its requests, like the two below.
+    stalls: u64,
     stalled_ms: u64,
     played_ms: u64,
+    /// By its events.
+    playback: Playback,
+    /// When its last event arrived.
+    last_event_ms: Option<u64>,
     top_known: bool,
     good_ms: u64,
     is_good: bool,
@@ -119,8 +141,11 @@ impl Session {
             stall_since_ms: None,
             stall_told_ms: None,
             stall_guess_ms: None,
+            stalls: 0,
             stalled_ms: 0,
             played_ms: 0,
+            playback: Playback::default(),
+            last_event_ms: None,
             top_known: false,
             good_ms: 0,
             is_good: false,
@@ -145,9 +170,9 @@ impl Session {
         self.delivered.filter(|_| self.is_credible).map(|(viewer, _)| viewer)
     }
 
-    /// The time of its last report.
+    /// The time of its last report or event.
     pub(crate) fn last_ms(&self) -> u64 {
-        self.last_ms
+        self.last_event_ms.map_or(self.last_ms, |event_ms| event_ms.max(self.last_ms))
     }
 
     /// Processes the report of one request.
@@ -158,14 +183,50 @@ impl Session {
         self.scope.take(&report.path, report.object == ObjectType::Manifest);
         self.take_start(report, now_ms, &mut news);
         if self.started_ms.is_some() {
-            self.take_stall(report, now_ms, &mut news);
+            self.take_stall(report, now_ms);
         }
         self.take_media(report, now_ms);
         self.take_quality(report, now_ms, &mut news);
         self.last_ms = now_ms;
-        self.take_played(now_ms, &mut news);
+        self.take_played(now_ms);
+        self.settle(news, now_ms)
+    }
+
+    /// Processes an event that the player posted.
+    pub(crate) fn take_event(&mut self, event: &QoeEvent) -> News {
+        let now_ms = event.at_ms().max(self.last_ms());
+        self.last_event_ms = Some(now_ms);
+        let delay_ms = self.playback.take(event, now_ms - self.first_ms);
+        let mut news = News::default();
+        if let Some(delay_ms) = event.start_delay_ms.map(u64::from).or(delay_ms) {
+            self.know_delay(delay_ms, &mut news);
+        }
+        if self.playback.has_played {
+            self.started_ms.get_or_insert(now_ms);
+        }
+        // Later events may already be there, so the present state counts up to this one only.
+        self.settle(news, 0)
+    }
+
+    /// Completes the changes with the differences between what is known at `now_ms` and what was counted before. A counter cannot go down.
+    fn settle(&mut self, mut news: News, now_ms: u64) -> News {
+        let (stalls, (played_ms, stalled_ms)) = match self.playback.is_known() {
+            true => (self.playback.stalls, self.playback.spent_ms(now_ms)),
+            false => (self.stalls, (self.played_ms, self.stalled_ms)),
+        };
+        news.stalls = stalls.saturating_sub(self.told.stalls);
+        news.played_ms = played_ms.saturating_sub(self.told.played_ms);
+        news.stalled_ms = stalled_ms.saturating_sub(self.told.stalled_ms);
+        news.errors = self.playback.errors - self.told.errors;
         self.told.add(&news);
         news
+    }
+
+    fn know_delay(&mut self, delay_ms: u64, news: &mut News) {
+        if !self.knows_delay {
+            self.knows_delay = true;
+            news.play_delay_ms = Some(delay_ms);
+        }
     }
 
     fn take_start(&mut self, report: &QoeReport, now_ms: u64, news: &mut News) {
@@ -177,23 +238,22 @@ impl Session {
                 return;
             }
             self.started_ms = Some(now_ms);
-            if told.is_none() && self.waited_for_start {
-                news.play_delay_ms = Some(now_ms - self.first_ms);
+            if told.is_none() && self.waited_for_start && !self.playback.is_known() {
+                self.know_delay(now_ms - self.first_ms, news);
             }
         }
-        if !self.knows_delay {
-            news.play_delay_ms = told.or(news.play_delay_ms);
-            self.knows_delay = news.play_delay_ms.is_some();
+        if let Some(told_ms) = told {
+            self.know_delay(told_ms, news);
         }
     }
 
-    fn take_stall(&mut self, report: &QoeReport, now_ms: u64, news: &mut News) {
+    fn take_stall(&mut self, report: &QoeReport, now_ms: u64) {
         if report.starved && is_media(report) {
             let is_told =
                 self.stall_told_ms.is_some_and(|told_ms| now_ms - told_ms < SAME_STALL_MS);
             self.stall_told_ms = Some(now_ms);
             if !is_told && self.stall_since_ms.is_none() {
-                news.stalls += 1;
+                self.stalls += 1;
                 self.stall_since_ms =
                     Some(self.dry_at_ms().unwrap_or(now_ms).clamp(self.last_ms, now_ms));
             }
@@ -202,16 +262,16 @@ impl Session {
             if let Some(since_ms) = self.stall_since_ms.take() {
                 let guess_ms = now_ms - since_ms;
                 self.stall_guess_ms = Some(guess_ms);
-                self.add_stalled(guess_ms, news);
+                self.stalled_ms += guess_ms;
             }
         }
         if let Some(told_ms) = report.starved_ms {
-            self.take_told_stall(report, u64::from(told_ms), news);
+            self.take_told_stall(report, u64::from(told_ms));
         }
     }
 
     /// The player reports how long its last stall was, which is better than the estimate.
-    fn take_told_stall(&mut self, report: &QoeReport, told_ms: u64, news: &mut News) {
+    fn take_told_stall(&mut self, report: &QoeReport, told_ms: u64) {
         // Reported for sound and for pictures: both are the same stall.
         if report.object == ObjectType::Audio && self.pictures.asked_ms > 0 {
             return;
@@ -220,19 +280,11 @@ impl Session {
             (Some(_), _) => 0,
             (None, Some(guess_ms)) => guess_ms,
             (None, None) => {
-                news.stalls += 1;
+                self.stalls += 1;
                 0
             }
         };
-        self.stalled_ms = self.stalled_ms.saturating_sub(guess_ms);
-        self.stalled_ms += told_ms;
-        // A counter cannot go down.
-        news.stalled_ms = (news.stalled_ms + told_ms).saturating_sub(guess_ms);
-    }
-
-    fn add_stalled(&mut self, ms: u64, news: &mut News) {
-        self.stalled_ms += ms;
-        news.stalled_ms += ms;
+        self.stalled_ms = self.stalled_ms.saturating_sub(guess_ms) + told_ms;
     }
 
     /// When the first of the buffers runs empty.
@@ -272,31 +324,42 @@ impl Session {
         }
     }
 
-    fn take_played(&mut self, now_ms: u64, news: &mut News) {
+    fn take_played(&mut self, now_ms: u64) {
         let Some(started_ms) = self.started_ms else { return };
         let stalled_ms = self.stalled_ms
             + self.stall_since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms));
-        let passed_ms = (now_ms - started_ms).saturating_sub(stalled_ms);
+        // An event of a moment later may have set the start.
+        let passed_ms = now_ms.saturating_sub(started_ms).saturating_sub(stalled_ms);
         let asked_ms = self.sound.asked_ms.max(self.pictures.asked_ms);
         let played_ms = if asked_ms > 0 { passed_ms.min(asked_ms) } else { passed_ms };
-        if let Some(more_ms) = played_ms.checked_sub(self.played_ms) {
-            news.played_ms = more_ms;
-            self.played_ms = played_ms;
-        }
+        self.played_ms = self.played_ms.max(played_ms);
     }
 
     /// The result if the session ends now.
     pub(crate) fn outcome(&self) -> Outcome {
+        let playback = &self.playback;
+        let has_events = playback.is_known();
         let in_stall_ms =
             self.stall_since_ms.map_or(0, |since_ms| self.last_ms.saturating_sub(since_ms));
-        let stalled_ms = self.stalled_ms + in_stall_ms;
-        let both_ms = stalled_ms + self.played_ms;
+        let (played_ms, stalled_ms) = match has_events {
+            true => playback.spent_ms(self.last_ms),
+            false => (self.played_ms, self.stalled_ms + in_stall_ms),
+        };
+        let both_ms = played_ms + stalled_ms;
         let rated = if self.pictures.rated_ms > 0 { self.pictures } else { self.sound };
+        let never_started = match has_events {
+            true => (self.waited_for_start || playback.was_wanted()) && !playback.has_played,
+            false => self.waited_for_start && self.started_ms.is_none(),
+        };
         Outcome {
-            never_started: self.waited_for_start && self.started_ms.is_none(),
+            never_started,
             never_good: self.top_known && !self.is_good,
             rebuffer_millionths: (both_ms > 0).then(|| stalled_ms * 1_000_000 / both_ms),
             bitrate_kbps: rated.bits.checked_div(rated.rated_ms),
+            has_events,
+            has_failed: playback.has_failed(),
+            has_finished: playback.has_finished,
+            gave_up: playback.is_waiting(),
         }
     }
 }

@@ -155,6 +155,91 @@ fn quality_is_four_seconds_in_a_row_near_the_top() {
     assert!(news.time_to_quality_ms.is_none() && bad.outcome().never_good);
 }
 
+/// A session with events among its requests, in the order of their arrival: requests are `(seconds, CMCD)`, events are posts.
+fn with_posts(steps: &[(f64, &str)]) -> (Session, News) {
+    let mut told: Option<Session> = None;
+    for (seconds, text) in steps {
+        let at_us = (seconds * 1e6) as u64;
+        let posted = crate::CmcdEvents::read(text.as_bytes());
+        if let [event] = &posted.events[..] {
+            let event = QoeEvent::new(at_us, 1, event).expect("it is of use");
+            told.as_mut().expect("a request comes first").take_event(&event);
+            continue;
+        }
+        let mut cmcd = Cmcd::default();
+        cmcd.read(text.as_bytes());
+        let report = QoeReport::new(at_us, 1, b"a/1.m4s", &cmcd);
+        told.get_or_insert_with(|| Session::of(&report)).take(&report);
+    }
+    let session = told.expect("there is a request");
+    let news = session.told;
+    (session, news)
+}
+
+#[test]
+fn what_requests_and_events_both_tell_counts_once() {
+    let steps = [
+        (0.0, "ot=m,su"),
+        (0.1, "e=ps,sid=\"x\",sta=s,ts=1790000000000"),
+        (0.2, "ot=v,su,d=4000,bl=0"),
+        (0.9, "e=ps,sid=\"x\",sta=p,ts=1790000000750"),
+        (1.0, "ot=v,d=4000,bl=4000"),
+        (5.1, "e=ps,sid=\"x\",sta=r,ts=1790000005000"),
+        (5.2, "ot=v,d=4000,bs,su,bl=0"),
+        (7.1, "e=ps,sid=\"x\",sta=p,ts=1790000007000"),
+        (7.2, "ot=v,d=4000,bsd=(2100;v)"),
+        (7.3, "ot=a,d=4000,bsd=(2100;a),msd=800"),
+        (11.1, "e=ps,sid=\"x\",sta=e,ts=1790000011000"),
+    ];
+    let (session, news) = with_posts(&steps);
+    assert_eq!((news.play_delay_ms, news.stalls), (Some(750), 1));
+    assert_eq!((news.stalled_ms, news.played_ms), (2000, 8250));
+    let outcome = session.outcome();
+    assert!(outcome.has_events && outcome.has_finished && !outcome.gave_up);
+    assert_eq!(outcome.rebuffer_millionths, Some(2000 * 1_000_000 / 10_250));
+    // Without the events, the requests say nearly the same.
+    let requests = steps.into_iter().filter(|(_, text)| !text.starts_with("e="));
+    let (session, news) = with_posts(&requests.collect::<Vec<_>>());
+    assert_eq!((news.play_delay_ms, news.stalls, news.stalled_ms), (Some(1000), 1, 2100));
+    assert!(!session.outcome().has_events);
+}
+
+#[test]
+fn events_that_come_after_their_requests_correct_them_but_take_nothing_back() {
+    // A batch of a player that posts once a minute: the requests have told of two stalls, the events tell of three.
+    let (_, news) = with_posts(&[
+        (0.0, "ot=v,d=4000"),
+        (9.0, "ot=v,d=4000,bsd=(500;v)"),
+        (20.0, "ot=v,d=4000,bsd=(700;v)"),
+        (60.0, "e=ps,sid=\"x\",sta=p,ts=1790000000000"),
+        (60.0, "e=ps,sid=\"x\",sta=r,ts=1790000008000"),
+        (60.0, "e=ps,sid=\"x\",sta=p,ts=1790000008100"),
+        (60.0, "e=ps,sid=\"x\",sta=r,ts=1790000019000"),
+        (60.0, "e=ps,sid=\"x\",sta=p,ts=1790000019100"),
+        (60.0, "e=ps,sid=\"x\",sta=r,ts=1790000030000"),
+        (60.0, "e=ps,sid=\"x\",sta=p,ts=1790000030100"),
+    ]);
+    assert_eq!((news.stalls, news.stalled_ms), (3, 1200));
+}
+
+#[test]
+fn what_is_watched_after_the_last_event_is_play() {
+    let start = [
+        (0.0, "ot=m,su"),
+        (1.0, "e=ps,sid=\"x\",sta=s,ts=1790000000000"),
+        (2.0, "e=ps,sid=\"x\",sta=p,ts=1790000001000"),
+    ];
+    let (_, news) = with_posts(&[&start[..], &[(602.0, "ot=v,d=4000")]].concat());
+    assert_eq!(news.played_ms, 600_000);
+    let waits = [(3.0, "e=e,ec=(\"x\"),sid=\"x\",sta=f,ts=1790000001500")];
+    let (session, news) = with_posts(&[&start[..2], &waits].concat());
+    let outcome = session.outcome();
+    assert!(outcome.never_started && outcome.has_failed && !outcome.gave_up);
+    assert_eq!((news.errors, news.play_delay_ms, news.played_ms), (1, None, 0));
+    let (session, _) = with_posts(&start[..2]);
+    assert!(session.outcome().never_started && session.outcome().gave_up);
+}
+
 #[test]
 fn a_report_that_comes_late_does_no_harm() {
     let (session, news) = session(&[

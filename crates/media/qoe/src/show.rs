@@ -83,7 +83,7 @@ static QUANTITIES: [Quantity; 4] = [
     ),
 ];
 
-static COUNTERS: [Counter; 6] = [
+static COUNTERS: [Counter; 11] = [
     counter!("sessions_total" in Units, "Sessions that began.", |stats| stats.sessions_total),
     counter!(
         "sessions_not_started_total" in Units,
@@ -106,13 +106,34 @@ static COUNTERS: [Counter; 6] = [
         "Time that viewers watched.",
         |stats| stats.played_ms_total
     ),
+    counter!("errors_total" in Units, "Errors that players posted.", |stats| stats.errors_total),
+    counter!(
+        "sessions_with_events_total" in Units,
+        "Sessions that ended and whose players posted events.",
+        |stats| stats.with_events_total
+    ),
+    counter!(
+        "sessions_failed_total" in Units,
+        "Sessions with events that an error ended.",
+        |stats| stats.failed_total
+    ),
+    counter!(
+        "sessions_finished_total" in Units,
+        "Sessions with events that reached the end of what they played.",
+        |stats| stats.finished_total
+    ),
+    counter!(
+        "sessions_gave_up_total" in Units,
+        "Sessions with events whose viewers left while they waited.",
+        |stats| stats.gave_up_total
+    ),
 ];
 
 static SESSIONS: Metric =
     Metric::new(Kind::Gauge, "fullbore_qoe_sessions", "Sessions in progress.");
 
 /// Counters that exist for all sessions only.
-static OF_ALL_ONLY: [Metric; 3] = [
+static OF_ALL_ONLY: [Metric; 5] = [
     Metric::new(
         Kind::Counter,
         "fullbore_qoe_sessions_evicted_total",
@@ -128,10 +149,22 @@ static OF_ALL_ONLY: [Metric; 3] = [
         "fullbore_qoe_reports_lost_total",
         "Reports of players dropped, because too many came at once.",
     ),
+    Metric::new(Kind::Counter, "fullbore_qoe_events_total", "Events of players that were counted."),
+    Metric::new(
+        Kind::Counter,
+        "fullbore_qoe_events_lost_total",
+        "Events of players dropped, because no request was of their session, or too many came at once.",
+    ),
 ];
 
 fn of_all_only(collector: &Collector) -> impl Iterator<Item = (Metric, u64)> {
-    let values = [collector.evicted_total, collector.reports_total, collector.reports_lost_total];
+    let values = [
+        collector.evicted_total,
+        collector.reports_total,
+        collector.reports_lost_total,
+        collector.events_total,
+        collector.events_lost_total,
+    ];
     OF_ALL_ONLY.into_iter().zip(values)
 }
 

@@ -18,6 +18,16 @@ pub(crate) struct Stats {
     pub(crate) stalled_ms_total: u64,
     /// Time played.
     pub(crate) played_ms_total: u64,
+    /// Errors that players reported.
+    pub(crate) errors_total: u64,
+    /// Sessions that have ended and whose players posted events. The next three are parts of these.
+    pub(crate) with_events_total: u64,
+    /// Sessions that an error ended.
+    pub(crate) failed_total: u64,
+    /// Sessions that reached the end of the film.
+    pub(crate) finished_total: u64,
+    /// Sessions whose viewers left while waiting.
+    pub(crate) gave_up_total: u64,
     /// The play delay in milliseconds.
     pub(crate) play_delay: Distribution,
     /// The time to quality in milliseconds.
@@ -44,6 +54,11 @@ impl Default for Stats {
             stalls_total: 0,
             stalled_ms_total: 0,
             played_ms_total: 0,
+            errors_total: 0,
+            with_events_total: 0,
+            failed_total: 0,
+            finished_total: 0,
+            gave_up_total: 0,
             play_delay: Distribution::new(&DELAYS_MS),
             time_to_quality: Distribution::new(&TIMES_TO_QUALITY_MS),
             rebuffer: Distribution::new(&REBUFFER_MILLIONTHS),
@@ -58,6 +73,7 @@ impl Stats {
         self.stalls_total += news.stalls;
         self.stalled_ms_total += news.stalled_ms;
         self.played_ms_total += news.played_ms;
+        self.errors_total += news.errors;
         if let Some(ms) = news.play_delay_ms {
             self.play_delay.record(ms);
         }
@@ -76,6 +92,10 @@ impl Stats {
     pub(crate) fn end(&mut self, outcome: &Outcome) {
         self.not_started_total += u64::from(outcome.never_started);
         self.quality_not_reached_total += u64::from(outcome.never_good);
+        self.with_events_total += u64::from(outcome.has_events);
+        self.failed_total += u64::from(outcome.has_failed);
+        self.finished_total += u64::from(outcome.has_finished);
+        self.gave_up_total += u64::from(outcome.gave_up);
         if let Some(millionths) = outcome.rebuffer_millionths {
             self.rebuffer.record(millionths);
         }
@@ -92,6 +112,11 @@ impl Stats {
         self.stalls_total += other.stalls_total;
         self.stalled_ms_total += other.stalled_ms_total;
         self.played_ms_total += other.played_ms_total;
+        self.errors_total += other.errors_total;
+        self.with_events_total += other.with_events_total;
+        self.failed_total += other.failed_total;
+        self.finished_total += other.finished_total;
+        self.gave_up_total += other.gave_up_total;
         self.play_delay.add(&other.play_delay);
         self.time_to_quality.add(&other.time_to_quality);
         self.rebuffer.add(&other.rebuffer);

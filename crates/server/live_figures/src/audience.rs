@@ -4,7 +4,7 @@
 
 use crate::busiest::{Busiest, TitleShare};
 use catalog::KnownTitles;
-use qoe::{Delivery, QoeReport};
+use qoe::{Collector, Delivery, QoeEvent, QoeReport};
 use std::sync::{Arc, Mutex};
 
 /// One worker's audience.
@@ -13,6 +13,7 @@ pub struct Audience {
     busiest: Mutex<Busiest>,
     reports: Mutex<Vec<QoeReport>>,
     deliveries: Mutex<Vec<Delivery>>,
+    events: Mutex<Vec<QoeEvent>>,
 }
 
 impl Audience {
@@ -42,6 +43,26 @@ impl Audience {
         if waiting.is_empty() {
             std::mem::swap(&mut *waiting, deliveries);
         }
+    }
+
+    /// Hands over the events that players posted, in the same way.
+    pub fn hand_over_events(&self, events: &mut Vec<QoeEvent>) {
+        let mut waiting = self.events.lock().expect("no holder of this lock can panic");
+        if waiting.is_empty() {
+            std::mem::swap(&mut *waiting, events);
+        }
+    }
+
+    /// Passes all that was handed over to the collector.
+    pub fn give_to(&self, collector: &mut Collector) {
+        collector.take(self.take_reports());
+        collector.take_deliveries(self.take_deliveries());
+        collector.take_events(self.take_events());
+    }
+
+    /// Takes the events that were handed over.
+    pub fn take_events(&self) -> Vec<QoeEvent> {
+        std::mem::take(&mut *self.events.lock().expect("no holder of this lock can panic"))
     }
 
     /// Takes the deliveries that were handed over.

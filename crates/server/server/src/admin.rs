@@ -297,10 +297,7 @@ fn more_of(
 /// Viewers' quality of experience up to now.
 fn experience(state: &State) -> MutexGuard<'_, Collector> {
     let mut collector = state.experience.lock().expect("no holder of this lock can panic");
-    for audience in &state.audiences {
-        collector.take(audience.take_reports());
-        collector.take_deliveries(audience.take_deliveries());
-    }
+    state.audiences.iter().for_each(|audience| audience.give_to(&mut collector));
     collector.advance(u64::try_from(state.started.elapsed().as_millis()).unwrap_or(u64::MAX));
     collector
 }

@@ -3,10 +3,13 @@
 //!
 //! A request without CMCD costs a look at its query. A report is parsed and hashed, and joins a list that only this worker touches. Once a
 //! second the list is handed over, so that no request takes a lock. Only hashes of a session's name and of its address leave this module.
+//!
+//! Events that players post have a list of their own, so that a flood of them takes no report's place.
 
+use crate::event_intake::EventIntake;
 use fullbore_http::{Field, Request};
 use live_figures::audience::Audience;
-use qoe::{Cmcd, Delivery, QoeReport, Salt};
+use qoe::{Cmcd, CmcdEvents, Delivery, QoeEvent, QoeReport, Salt};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -15,6 +18,9 @@ use telemetry::Numbers;
 
 /// The most reports between two handovers: far more than a core answers requests in a second. Further ones are dropped and counted.
 const REPORTS_MAX: usize = 8192;
+
+/// The most events between two handovers: what 245,000 players post in a second if each posts one in 30 s.
+const EVENTS_MAX: usize = 8192;
 
 /// The argument's name in a query.
 const ARGUMENT: &[u8] = b"CMCD=";
@@ -26,13 +32,17 @@ pub struct Experience {
     epoch: Instant,
     reports: RefCell<Vec<QoeReport>>,
     deliveries: RefCell<Vec<Delivery>>,
+    events: RefCell<Vec<QoeEvent>>,
+    /// Limits the events of each client.
+    pub(crate) intake: EventIntake,
 }
 
 impl Experience {
     /// An empty collection, with the salt and the start that all workers share.
     pub fn new(salt: Salt, epoch: Instant) -> Self {
-        let (reports, deliveries) = Default::default();
-        Self { salt: RefCell::new(salt), epoch, reports, deliveries }
+        let (reports, deliveries, events) = Default::default();
+        let intake = EventIntake::default();
+        Self { salt: RefCell::new(salt), epoch, reports, deliveries, events, intake }
     }
 
     /// Notes the report in `request`, which is answered with the file at `path`.
@@ -75,6 +85,43 @@ impl Experience {
         deliveries.push(Delivery { at_us: self.now_us(), session, viewer, bytes });
     }
 
+    /// Whether there is room for another event before the next handover.
+    pub(crate) fn has_room_for_events(&self) -> bool {
+        self.events.borrow().len() < EVENTS_MAX
+    }
+
+    /// Records the events in the body of a post by `client`. Returns whether it had any.
+    pub(crate) fn note_events(
+        &self,
+        body: &[u8],
+        client: IpAddr,
+        since_1970: Duration,
+        numbers: &Numbers,
+    ) -> bool {
+        let read = CmcdEvents::read(body);
+        numbers.cmcd_malformed_total.add(u64::from(read.malformed));
+        numbers.cmcd_sessionless_total.add(u64::from(read.sessionless));
+        let mut events = self.events.borrow_mut();
+        // The post itself has paid for the first one.
+        let more = u32::try_from(read.events.len()).unwrap_or(u32::MAX).saturating_sub(1);
+        let paid = self.intake.pay(&network(client), self.now_ms(), more) as usize + 1;
+        let taken = read.events.len().min(paid).min(EVENTS_MAX - events.len());
+        let lost = read.events.len() - taken + read.left_out as usize;
+        numbers.cmcd_events_lost_total.add(lost as u64);
+        numbers.cmcd_events_total.add(taken as u64);
+        let mut salt = self.salt.borrow_mut();
+        let at_us = self.now_us();
+        events.extend(read.events[..taken].iter().filter_map(|event| {
+            QoeEvent::new(at_us, salt.session(event.session, since_1970.as_secs()), event)
+        }));
+        !read.events.is_empty()
+    }
+
+    /// The time on the clock of the reports, in milliseconds.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.now_us() / 1000
+    }
+
     fn now_us(&self) -> u64 {
         u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -83,11 +130,12 @@ impl Experience {
     pub fn publish(&self, audience: &Audience) {
         audience.hand_over(&mut self.reports.borrow_mut());
         audience.hand_over_deliveries(&mut self.deliveries.borrow_mut());
+        audience.hand_over_events(&mut self.events.borrow_mut());
     }
 }
 
 /// The part of an address that counts as one viewer: an IPv4 address, or an IPv6 network of 64 bits, the least that one subscriber has (RFC 6177).
-fn network(client: IpAddr) -> Vec<u8> {
+pub(crate) fn network(client: IpAddr) -> Vec<u8> {
     match client.to_canonical() {
         IpAddr::V4(address) => address.octets().into(),
         IpAddr::V6(address) => address.octets()[..8].into(),
@@ -104,7 +152,14 @@ fn cmcd_of<'a>(request: &'a Request, in_query: Option<&'a [u8]>) -> Cmcd<'a> {
 /// The CMCD in a query, decoded. Text with broken encoding is passed on as it is, and will hardly parse.
 pub(crate) fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
     let value = query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(ARGUMENT))?;
-    Some(escape::percent::decode(value).map_or(Cow::Borrowed(value), Cow::Owned))
+    // Players that build the query with URLSearchParams write a space as a plus sign, and a plus sign as %2B (URL Standard, section 5.2).
+    let value = match value.contains(&b'+') {
+        true => {
+            Cow::Owned(value.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect())
+        }
+        false => Cow::Borrowed(value),
+    };
+    Some(escape::percent::decode(&value).map_or(value, Cow::Owned))
 }
 
 #[cfg(test)]
@@ -173,6 +228,14 @@ mod tests {
     }
 
     #[test]
+    fn a_plus_sign_in_the_query_is_a_space() {
+        let query = "/a/1.m4s?CMCD=br%3D%28128%3Ba+5000%3Bv%29%2Csid%3D%22a%2Bb+c%22";
+        let (reports, numbers) = noted(query, "");
+        let [report] = &reports[..] else { panic!("{reports:?}") };
+        assert_eq!((report.bitrate_kbps, numbers.cmcd_malformed_total.value()), (Some(5000), 0));
+    }
+
+    #[test]
     fn what_tells_nothing_is_not_noted() {
         for target in
             ["/a/1.m4s", "/a/1.m4s?cmcd=sid%3D%22x%22", "/a/1.m4s?CMCD=", "/a?xCMCD=sid%3D%22x%22"]
@@ -193,6 +256,37 @@ mod tests {
         );
         let (_, numbers) = noted("/a/1.m4s?CMCD=sid%3D%zz", "");
         assert_eq!(numbers.cmcd_malformed_total.value(), 1, "broken encoding");
+    }
+
+    #[test]
+    fn a_flood_of_events_is_bounded_and_takes_no_reports_place() {
+        let now = Duration::from_secs(1_790_000_000);
+        let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
+        let numbers = Numbers::default();
+        let body = "e=t,sid=\"x\",sta=p,ts=1790000000000\n".repeat(300);
+        for last in 0..=255 {
+            let client = IpAddr::from([192, 0, 2, last]);
+            assert!(experience.note_events(body.as_bytes(), client, now, &numbers));
+        }
+        assert!(!experience.has_room_for_events());
+        assert_eq!(numbers.cmcd_events_total.value(), EVENTS_MAX as u64);
+        let lost = numbers.cmcd_events_lost_total.value();
+        assert_eq!(lost, 256 * 300 - EVENTS_MAX as u64);
+        assert!(!experience.note_events(b"nonsense\n\n", [192, 0, 2, 1].into(), now, &numbers));
+        assert_eq!(numbers.cmcd_sessionless_total.value(), 1);
+        let head = b"GET /a?CMCD=sid%3D%22x%22 HTTP/1.1\r\nHost: h\r\n\r\n";
+        let Ok(Parse::Complete { request, .. }) =
+            fullbore_http::parse(head, &RequestLimits::default())
+        else {
+            panic!()
+        };
+        experience.note(&request, b"a", now, &numbers);
+        let audience = Audience::default();
+        experience.publish(&audience);
+        let (events, reports) = (audience.take_events(), audience.take_reports());
+        assert_eq!((events.len(), reports.len()), (EVENTS_MAX, 1));
+        assert_eq!(events[0].session, reports[0].session, "one session");
+        assert!(experience.has_room_for_events());
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod control;
 mod crossings;
 pub mod drain;
 mod edge;
+mod event_intake;
 pub mod experience;
 pub mod file_abilities;
 mod folders;

@@ -20,6 +20,9 @@ pub struct Timeouts {
     pub idle: Duration,
 }
 
+/// The end of the paths at which players post events: a token may come before it.
+const POSTS_AT: &str = "/-/cmcd";
+
 /// One worker's settings for responses.
 pub struct Answering {
     /// Limits on requests.
@@ -47,6 +50,7 @@ impl Answering {
                 uri_bytes_max: config.limits.uri_bytes_max,
                 // Some are sent on, and PURGE may be for this server.
                 are_other_methods_taken: config.edge.is_on(),
+                posts_at: config.http.cmcd.then_some(POSTS_AT),
                 ..fullbore_http::RequestLimits::default()
             },
             timeouts: Timeouts {

@@ -240,6 +240,11 @@ impl Gate {
         !self.keys.borrow().is_empty() || Token::parse(token).is_some()
     }
 
+    /// The resource that `request` names, with the token removed unread.
+    pub(crate) fn place_of<'r>(&self, request: &'r Request) -> Cow<'r, Resource> {
+        self.taken_off(request).1
+    }
+
     /// The token of `request`, and the requested resource without it.
     fn taken_off<'r>(&self, request: &'r Request) -> (Option<Cow<'r, [u8]>>, Cow<'r, Resource>) {
         match before_path(&request.resource) {

@@ -1,5 +1,6 @@
 //! Decides on the response to a request, and sends it.
 
+use super::collecting::{is_collector, is_for_collector};
 use super::edged::Asked;
 use super::growing::GrowingResponse;
 use super::{Session, Suited, forms, other_spelling, purging};
@@ -60,7 +61,7 @@ impl Session {
     }
 
     /// Sends a response. What comes before its first await is outside of the future, which would hold it as long as the viewer takes.
-    fn deliver(
+    pub(super) fn deliver(
         &mut self,
         worker: &Worker,
         response: Response,
@@ -223,10 +224,10 @@ async fn prepare(
     }
     let is_sent_on = worker.libraries.sends_on(request);
     if request.method == fullbore_http::Method::Options && !is_sent_on {
-        return (worker.with_context(|context| fullbore_http::options(request, context)), None);
+        return (options(worker, request), None);
     }
     if !request.method.reads() && !is_sent_on {
-        return (refused(worker, Refusal::MethodNotAllowed, request), None);
+        return (refused(worker, not_allowed(worker, request), request), None);
     }
     if worker.answering.tells_health && is_for_health(request) {
         return (health(worker, request), None);
@@ -246,6 +247,9 @@ async fn prepare(
             return (refused_as(worker, escape.as_str(), Refusal::NotFound, request), None);
         }
         Resource::Reserved(path) => {
+            if is_collector(worker, path) {
+                return (refused(worker, Refusal::PostOnly, request), None);
+            }
             let may_list = may_list(worker, request, client);
             let page = page::reserved(worker, library, request, path.as_bytes(), may_list);
             let response = page.unwrap_or_else(|| refused(worker, Refusal::NotFound, request));
@@ -267,6 +271,23 @@ async fn prepare(
             Box::pin(other_spelling::answer(asked)).await
         }
         None => plan_file(worker, library, request, path, opened).await,
+    }
+}
+
+/// The response to OPTIONS.
+fn options(worker: &Worker, request: &Request) -> Response {
+    let respond = match is_for_collector(worker, request) {
+        true => fullbore_http::post_options,
+        false => fullbore_http::options,
+    };
+    worker.with_context(|context| respond(request, context))
+}
+
+/// The refusal of a method that is not served.
+fn not_allowed(worker: &Worker, request: &Request) -> Refusal {
+    match is_for_collector(worker, request) {
+        true => Refusal::PostOnly,
+        false => Refusal::MethodNotAllowed,
     }
 }
 
@@ -512,6 +533,7 @@ fn status_label(status: u16) -> &'static str {
         416 => "416",
         417 => "417",
         421 => "421",
+        429 => "429",
         431 => "431",
         500 => "500",
         501 => "501",

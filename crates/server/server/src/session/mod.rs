@@ -5,6 +5,7 @@
 
 mod ahead;
 mod answer;
+mod collecting;
 mod edged;
 mod forms;
 mod forwarding;
@@ -287,8 +288,14 @@ impl Session {
                 // The response announces it, as if the viewer had asked for it.
                 request.keep_alive = false;
             }
-            if self.worker.libraries.sends_on(&request) {
-                if let Err(refusal) = Box::pin(self.await_body(&request)).await? {
+            if !request.method.reads() {
+                if self.posts_events(&request) {
+                    if !Box::pin(self.collect(request, asked_at)).await? {
+                        return Ok(Pause::End(End::Answered));
+                    }
+                    continue;
+                }
+                if let Err(refusal) = Box::pin(self.await_body_sent_on(&request)).await? {
                     self.refuse(refusal).await?;
                     return Ok(Pause::End(End::Answered));
                 }
@@ -344,8 +351,16 @@ impl Session {
         }
     }
 
-    /// Waits until the body of a request that is sent on to an edge's origin is in the input. It stays there until the request has been answered,
-    /// so that no viewer pays for a copy. Only bodies of known length are taken, and small ones.
+    /// Waits for the body of a request that is sent on to an edge's origin.
+    async fn await_body_sent_on(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
+        match self.worker.libraries.sends_on(request) {
+            true => self.await_body(request).await,
+            false => Ok(Ok(())),
+        }
+    }
+
+    /// Waits until the body of a request is in the input. It stays there until the request has been answered, so that no viewer pays for a copy. Only
+    /// bodies of known length are taken, and small ones.
     async fn await_body(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
         let bytes = match request.body {
             BodyFraming::None => return Ok(Ok(())),

@@ -1,5 +1,8 @@
 //! What players report about their viewers (CMCD), from requests over sockets to the figures that an operator reads.
 
+mod posted;
+mod svta;
+
 use fullbore_tests::tool;
 use fullbore_tests::{Launch, Plain, Server, eventually};
 use ingest::sample::{Recipe, TITLE, ensure_recipe};
