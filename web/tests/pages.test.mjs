@@ -6,6 +6,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { after, before, test } from "node:test";
+import { decodeCmcd, validateCmcdEventReport } from "@svta/cml-cmcd";
 import { BETWEEN_BITS_PER_SECOND, BUNNY, FILE, FILM, FILM_SECONDS, HEIGHTS, makeLibrary } from "./films.mjs";
 import { Server } from "./server.mjs";
 import { closeBrowser, PATIENCE_MS, Viewer } from "./viewer.mjs";
@@ -25,6 +26,16 @@ after(async () => {
   await closeBrowser();
   await server?.remove();
 });
+
+/** What the server knows of all viewers' experience, once it has processed all that it has received. */
+async function experience() {
+  for (const end = Date.now() + PATIENCE_MS; ; await new Promise((done) => setTimeout(done, 100))) {
+    const { qoe, total } = await (await fetch(`${server.admin}status.json`)).json();
+    const { events_total, events_lost_total, reports_total } = qoe.all;
+    if (events_total + events_lost_total === total.cmcd_events_total && reports_total === total.cmcd_reports_total) return qoe.all;
+    assert.ok(Date.now() < end, "the server does not count what it has received");
+  }
+}
 
 /** Runs a test with a viewer whose browser must not report errors. */
 async function as(options, does) {
@@ -72,6 +83,44 @@ for (const engine of ENGINES) {
       const media = viewer.requests.filter((request) => /\/video-\d+\.mp4$/.test(new URL(request.url()).pathname));
       const told = media.filter((request) => /sid="[0-9a-f-]{36}"/.test(request.headers()["cmcd-session"] ?? ""));
       assert.ok(told.length > 0, "no request told the server of its session (CMCD)");
+    });
+  });
+
+  test(`${engine}: the server learns what happens to the viewer`, async () => {
+    const before = await experience();
+    await as({ storage }, async (viewer, page) => {
+      const posts = () => viewer.requests.filter((request) => request.method() === "POST");
+      const events = () => posts().flatMap((post) => post.postData().split("\n").map((line) => decodeCmcd(line)));
+      const says = async (state) => {
+        for (const end = Date.now() + PATIENCE_MS; events().at(-1)?.sta !== state; await page.waitForTimeout(50)) {
+          assert.ok(Date.now() < end, `the last state is not ${state}: ${JSON.stringify(events())}`);
+        }
+      };
+      await viewer.watch(server.url, FILM);
+      await viewer.goesOn();
+      await says("p");
+      await viewer.seek(0.9);
+      await viewer.goesOn();
+      await page.evaluate(() => document.querySelector("video").pause());
+      await says("a");
+      await page.evaluate(() => dispatchEvent(new PageTransitionEvent("pagehide")));
+      await says("q");
+      for (const post of posts()) {
+        const { valid, issues } = validateCmcdEventReport({ url: post.url(), method: post.method(), headers: post.headers(), body: post.postData() });
+        assert.ok(valid, JSON.stringify(issues));
+        assert.equal(post.url(), `${server.url}-/cmcd`);
+      }
+      const states = events().map(({ sta }) => sta);
+      assert.match(states.join(""), /^dsp.*k.*p.*aq$/);
+      assert.deepEqual(events().map(({ sn }) => sn), [...states.keys()], "each event has the next number");
+      assert.equal(new Set(events().map(({ sid }) => sid)).size, 1);
+      assert.equal(events().filter(({ msd }) => Number.isInteger(msd)).length, 1, "the delay of the start is told once");
+      const now = await experience();
+      assert.equal(now.events_total - before.events_total, states.length);
+      assert.equal(now.events_lost_total, before.events_lost_total);
+      // A machine without processor time may make the picture wait.
+      assert.equal(now.stalls_total - before.stalls_total, states.filter((state) => state === "r").length);
+      assert.equal(now.play_delay_seconds.count, (before.play_delay_seconds?.count ?? 0) + 1);
     });
   });
 

@@ -3,7 +3,7 @@
 import { Debug, MediaPlayer, type MediaInfo, type MediaPlayerClass, type Representation } from "dashjs";
 import { Servers, type Part } from "./servers";
 import { isForcedInDash, purposesOfDash, type Descriptor } from "./tracks";
-import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, collectorOf, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** Retries: one each second, for as long as the buffer lasts. */
 const RETRIES = BUFFER_SECONDS;
@@ -294,6 +294,10 @@ export class DashEngine implements Engine {
     if (id !== null) this.player.enableText(true);
     this.player.setTextTrack(id ?? -1);
     this.start.events.changed();
+  }
+
+  collector(): string | undefined {
+    return collectorOf(this.start.isSpread, this.servers);
   }
 
   destroy(): void {

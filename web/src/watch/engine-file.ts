@@ -62,6 +62,11 @@ export class FileEngine implements Engine {
     this.start.events.changed();
   }
 
+  /** The browser's own requests have no session. */
+  collector(): undefined {
+    return undefined;
+  }
+
   destroy(): void {
     const { video } = this.start;
     video.removeEventListener("error", this.onError);

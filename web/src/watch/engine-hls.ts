@@ -4,7 +4,7 @@ import Hls, { ErrorDetails, ErrorTypes, Events } from "hls.js";
 import type { ErrorData, FragmentLoaderContext, LoaderContext, LoadPolicy, MediaPlaylist, PlaylistLoaderContext, RetryConfig } from "hls.js";
 import { PATIENCE_MS, Servers, type Part, type Purpose } from "./servers";
 import { ofAnotherGroup, purposesOfHls } from "./tracks";
-import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
+import { BEHIND_SECONDS, BUFFER_SECONDS, PROBLEMS, collectorOf, hasHdrScreen, problemOf, type Engine, type Quality, type Start, type Track } from "./engine";
 
 /** hls.js takes a request that ended without a status for one that CORS forbids, and tries a lower quality. Here it is a server that is away. */
 const shouldRetry: RetryConfig["shouldRetry"] = (policy, count, _isTimeout, response, retry) =>
@@ -240,6 +240,10 @@ export class HlsEngine implements Engine {
     this.hls.subtitleDisplay = id !== null;
     this.hls.subtitleTrack = id ?? -1;
     this.start.events.changed();
+  }
+
+  collector(): string | undefined {
+    return collectorOf(this.start.isSpread, this.servers);
   }
 
   destroy(): void {

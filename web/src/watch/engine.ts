@@ -2,6 +2,8 @@
 
 import type { EngineName } from "../memory";
 import { phrase } from "../phrases";
+import { libraryUrl } from "../titles";
+import type { Servers } from "./servers";
 
 /** One size of the picture. */
 export interface Quality {
@@ -58,6 +60,8 @@ export interface Engine {
   captions(): Track[];
   caption(): number | null;
   chooseCaption(id: number | null): void;
+  /** Where the server that sends the film takes events; undefined if it is not known yet, or if the engine's requests report nothing. */
+  collector(): string | undefined;
   destroy(): void;
 }
 
@@ -105,9 +109,21 @@ export const PROBLEMS = {
   },
 } satisfies Record<string, Problem>;
 
+/** Its name in reports. */
+export function problemName(problem: Problem): string {
+  return Object.entries(PROBLEMS).find(([, known]) => known === problem)?.[0] ?? "unknown";
+}
+
 /** Whether the screen shows a high dynamic range. Engines choose pictures of that range only then; browsers without the query have none. */
 export function hasHdrScreen(): boolean {
   return matchMedia("(dynamic-range: high)").matches;
+}
+
+/** Where to post events: to this page's server, or to the one in use. */
+export function collectorOf(isSpread: boolean, servers: Servers): string | undefined {
+  const origin = servers.origin;
+  if (!isSpread) return libraryUrl("-/cmcd");
+  return origin === undefined ? undefined : `${origin}/-/cmcd`;
 }
 
 /** The problem that an HTTP status means. */

@@ -11,11 +11,12 @@ import { libraryUrl, shownHeight, type Title } from "../titles";
 import { clock, rate, trackName } from "../words";
 import { listenToDevice, showOnDevice } from "./device";
 import { FileEngine } from "./engine-file";
-import { PROBLEMS, uuid, type Engine, type EngineEvents, type Problem, type Quality, type Start, type Track } from "./engine";
+import { PROBLEMS, problemName, uuid, type Engine, type EngineEvents, type Problem, type Quality, type Start, type Track } from "./engine";
 import { Help } from "./help";
 import { listen } from "./keyboard";
 import { Menu, type Page } from "./menu";
 import { Next } from "./next";
+import { Reports } from "./reports";
 import type { Series } from "./series";
 import { Timebar } from "./timebar";
 import { forcedFor, listed, memoryOf, recalled } from "./tracks";
@@ -51,6 +52,7 @@ export class Player {
   private readonly next: Next;
   readonly element: HTMLElement;
 
+  private readonly reports = new Reports(this.video, () => this.engine?.collector());
   private engine: Engine | null = null;
   /** Of each title's own session. */
   private sessionId = uuid();
@@ -169,6 +171,7 @@ export class Player {
   /** Plays another title in the same picture, which stays in full screen. */
   private async open(title: Title): Promise<void> {
     this.keep();
+    this.reports.leave();
     this.title = title;
     this.sessionId = uuid();
     this.introduce();
@@ -187,6 +190,7 @@ export class Player {
     this.beginsAt = at;
     removeEventListener("online", this.onOnline);
     this.message.hidden = true;
+    this.reports.begin(this.sessionId);
     this.element.dataset.state = "loading";
     this.wait(true);
     try {
@@ -300,6 +304,7 @@ export class Player {
   }
 
   private fail(problem: Problem): void {
+    this.reports.fail(problemName(problem));
     this.wait(false);
     this.hint.hidden = true;
     this.element.dataset.state = "failed";

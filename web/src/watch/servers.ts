@@ -122,6 +122,11 @@ export class Servers {
     this.rules?.onSteering(performance.now(), order);
   }
 
+  /** The server in use, if several are known. */
+  get origin(): string | undefined {
+    return this.rules === undefined ? undefined : this.list[this.rules.current]?.origin;
+  }
+
   /** Where to send a request for `url`. */
   addressOf(url: string, part?: Part): string {
     const { rules } = this;
