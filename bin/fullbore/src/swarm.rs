@@ -86,6 +86,9 @@ pub(crate) struct Swarm {
     /// Report to the server as players do (CMCD)
     #[arg(long)]
     cmcd: bool,
+    /// Post events to the server that sends the film, too (CMCD version 2)
+    #[arg(long, requires = "cmcd")]
+    cmcd_events: bool,
     /// Accept any certificate
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
@@ -178,6 +181,7 @@ impl Swarm {
             },
             has_networks: self.networks.0.is_some(),
             cmcd: self.cmcd,
+            cmcd_events: self.cmcd_events,
             duration: self.duration.0,
             sources: self.sources,
             tls: ClientOptions { trust: self.trust(), ..ClientOptions::default() },

@@ -57,12 +57,27 @@ fn the_servers_tables_and_the_viewers_agree_on_play_delay_and_bit_rate() {
 /// With one bit rate: after a stall a player requests a segment again at another one, and the server counts both requests.
 #[test]
 fn the_servers_tables_and_the_viewers_agree_on_stalls() {
+    agree_on_stalls("--cmcd");
+}
+
+/// With events as well, stalls count once, and with the times of the events.
+#[test]
+fn the_servers_tables_and_the_viewers_agree_on_stalls_that_are_posted_too() {
+    let told = agree_on_stalls("--cmcd --cmcd-events");
+    assert!(
+        number(&told, "/events_total") >= (VIEWERS * 4) as f64,
+        "s, p, r and p of each: {told}"
+    );
+    assert_eq!(number(&told, "/events_lost_total"), 0.0, "{told}");
+}
+
+fn agree_on_stalls(reports: &str) -> Value {
     let folder = tempdir().unwrap();
     film::make(folder.path(), 600);
     let server = Server::start(folder.path(), "--workers 1 --tls off");
     let url = server.url_of("film/master.m3u8");
     let words = format!(
-        "--cmcd --viewers {VIEWERS} --over 1s --watch 1h --buffer 4s --rule fixed:1 --allow-errors"
+        "{reports} --viewers {VIEWERS} --over 1s --watch 1h --buffer 4s --rule fixed:1 --allow-errors"
     );
     let ran = swarm_until(&words, &[&url], |course| {
         course.until("the viewers to play", |now| now.number("playing") == VIEWERS);
@@ -87,4 +102,5 @@ fn the_servers_tables_and_the_viewers_agree_on_stalls() {
         number(&told, "/stalled_seconds_total"),
         ran.number("stalled_seconds"),
     );
+    told
 }

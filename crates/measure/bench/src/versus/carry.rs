@@ -219,6 +219,7 @@ impl Task<'_> {
             },
             has_networks: false,
             cmcd: false,
+            cmcd_events: false,
             duration,
             sources,
             tls: client_options(),

@@ -5,7 +5,7 @@ use super::origins::Server;
 use super::standing::add;
 use super::tap::RECEIVE_BUFFER_BYTES;
 use super::viewer::Viewer;
-use load::{Connection, ConnectionOptions, Failure, Head};
+use load::{Connection, ConnectionOptions, Failure, Head, Url};
 use player::manifest::DOCUMENT_BYTES_MAX;
 use player::{PlayerRequest, RequestKind, Time};
 use reactor::yield_now;
@@ -26,7 +26,10 @@ const ERROR_BYTES_MAX: u64 = 64 << 10;
 pub(crate) async fn fetch(viewer: &Rc<Viewer>, request: &PlayerRequest) -> Result<(), Failed> {
     let server = viewer.crew.shared.origins.find(request.address()).await;
     let server = server.map_err(Failed::NoAddress)?;
-    let (mut connection, head) = ask(viewer, &server, request).await?;
+    if let Some(posts) = viewer.posts.as_ref().filter(|_| request.kind == RequestKind::Media) {
+        posts.serve_from(request.address());
+    }
+    let (mut connection, head) = ask(viewer, &server, &text(request)).await?;
     viewer.tell(|player, now| player.handle_status(request.id, head.status, head.retry_after, now));
     if !matches!(head.status, 200 | 206) {
         if head.body_bytes.is_some_and(|bytes| bytes <= ERROR_BYTES_MAX) {
@@ -67,6 +70,23 @@ pub(crate) async fn fetch(viewer: &Rc<Viewer>, request: &PlayerRequest) -> Resul
     Ok(())
 }
 
+/// Posts events to the server of `url`.
+pub(crate) async fn post(viewer: &Rc<Viewer>, url: &Url, body: &str) -> Result<(), Failed> {
+    let server = viewer.crew.shared.origins.find(url).await.map_err(Failed::NoAddress)?;
+    let text = format!(
+        "POST /-/cmcd HTTP/1.1\r\nHost: {}\r\nUser-Agent: fullbore-swarm\r\nContent-Type: application/cmcd\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        url.authority(),
+        body.len()
+    );
+    let (mut connection, head) = ask(viewer, &server, &text).await?;
+    if head.body_bytes.is_some_and(|bytes| bytes <= ERROR_BYTES_MAX) {
+        while connection.discard(ERROR_BYTES_MAX).await? > 0 {}
+        keep(viewer, &server, connection, &head);
+    }
+    if head.status == 204 { Ok(()) } else { Err(Failed::Status(head.status)) }
+}
+
 fn keep(viewer: &Viewer, server: &Server, connection: Connection, head: &Head) {
     if !head.closes {
         viewer.connections.borrow_mut().keep(server.number, connection);
@@ -74,15 +94,10 @@ fn keep(viewer: &Viewer, server: &Server, connection: Connection, head: &Head) {
 }
 
 /// Sends the request and waits for the head of its response.
-async fn ask(
-    viewer: &Viewer,
-    server: &Server,
-    request: &PlayerRequest,
-) -> Result<(Connection, Head), Failed> {
-    let text = text(request);
+async fn ask(viewer: &Viewer, server: &Server, text: &str) -> Result<(Connection, Head), Failed> {
     let used = viewer.connections.borrow_mut().take(server.number);
     if let Some(mut connection) = used {
-        match exchange(viewer, &mut connection, &text).await {
+        match exchange(viewer, &mut connection, text).await {
             // The server may close an idle connection at the very moment it is used again. A client then retries over a new one (RFC 9112
             // section 9.3.1).
             Err(Failure::ClosedEarly | Failure::Reset) => {}
@@ -90,7 +105,7 @@ async fn ask(
         }
     }
     let mut connection = open(viewer, server).await?;
-    let head = exchange(viewer, &mut connection, &text).await?;
+    let head = exchange(viewer, &mut connection, text).await?;
     Ok((connection, head))
 }
 

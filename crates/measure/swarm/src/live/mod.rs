@@ -19,6 +19,7 @@ mod lag;
 mod options;
 mod origins;
 mod outcome;
+mod posts;
 mod running;
 mod servers;
 mod source_addresses;

@@ -28,6 +28,8 @@ pub struct LiveOptions {
     pub has_networks: bool,
     /// If set, players report to the server (CMCD).
     pub cmcd: bool,
+    /// If set as well, they post events to the server that sends their film (CMCD version 2, event mode).
+    pub cmcd_events: bool,
     /// Length of the run.
     pub duration: Duration,
     /// The addresses that viewers connect from; `None` leaves it to the kernel.

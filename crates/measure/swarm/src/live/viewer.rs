@@ -4,6 +4,7 @@ use super::connections::Connections;
 use super::crew::Crew;
 use super::failed::Failed;
 use super::fetch;
+use super::posts::{self, Posts};
 use super::standing::{State, add};
 use super::tap::Tap;
 use super::wakeup::Wakeup;
@@ -30,6 +31,8 @@ pub(crate) struct Viewer {
     pub(crate) connections: RefCell<Connections>,
     /// Its network; `None` takes bytes as fast as they come.
     pub(crate) tap: Option<RefCell<Tap>>,
+    /// The events that it posts; none if it posts none.
+    pub(crate) posts: Option<Posts>,
     /// Its open requests, each with the signal that ends it.
     open: RefCell<Vec<(RequestId, Rc<Wakeup>)>>,
     /// When its task wakes, unless it is signalled earlier.
@@ -44,8 +47,10 @@ impl Viewer {
         let shared = &crew.shared;
         let now = shared.began.elapsed();
         let options = &shared.options;
+        let session = options.cmcd.then(|| shared.session_name(who.number));
+        let posting = session.clone().filter(|_| options.cmcd_events);
         let player = PlayerOptions {
-            cmcd: options.cmcd.then(|| shared.session_name(who.number)),
+            cmcd: session,
             plan: who.seeks.iter().map(act).collect(),
             leave_after: Some(who.watches),
             clock: Some(shared.began_since_1970),
@@ -57,6 +62,7 @@ impl Viewer {
             player: RefCell::new(Player::new(player, title, now)),
             connections: RefCell::default(),
             tap: options.has_networks.then(|| RefCell::new(Tap::new(&who.network, now))),
+            posts: posting.map(|session| Posts::new(session, shared.began_since_1970 + now)),
             open: RefCell::default(),
             wakes: Cell::new(None),
             wakeup: Wakeup::default(),
@@ -101,6 +107,8 @@ impl Viewer {
                 }
             }
         }
+        // Boxed, because most viewers post nothing.
+        Box::pin(posts::finish(&self)).await;
         self.part();
     }
 
@@ -135,6 +143,10 @@ impl Viewer {
             let event = self.player.borrow_mut().poll_event();
             let Some(event) = event else { break };
             self.note(&event);
+        }
+        if self.posts.as_ref().is_some_and(Posts::are_due) {
+            let viewer = Rc::clone(self);
+            spawn(async move { posts::post(&viewer).await });
         }
         let player = self.player.borrow();
         let is_sooner = match (player.poll_timeout(), self.wakes.get()) {
@@ -182,6 +194,9 @@ impl Viewer {
     }
 
     fn note(&self, event: &PlayerEvent) {
+        if let Some(posts) = &self.posts {
+            posts.note(event, self.crew.shared.began_since_1970, self.now());
+        }
         match event {
             PlayerEvent::Started { .. } | PlayerEvent::Resumed { .. } => self.go(State::Playing),
             PlayerEvent::Stalled { .. } => {
