@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 use titles::Links;
 use tokens::Tokens;
 
@@ -97,6 +98,9 @@ pub(crate) struct Serve {
     /// Run without Landlock, seccomp and no-new-privs
     #[arg(long)]
     no_sandbox: bool,
+    /// How much of a session counts in a fleet's figures; tests can't wait for five minutes
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    counted_seconds: Option<u64>,
     #[command(flatten)]
     hot_restart_args: HotRestartArgs,
 }
@@ -299,6 +303,7 @@ impl Serve {
         config.access_log = self.access_log.or(config.access_log);
         config.sandbox &= !self.no_sandbox;
         config.page &= !self.no_page;
+        config.http.counted = self.counted_seconds.map(Duration::from_secs);
         if let Some(tls) = self.tls {
             config.tls.enabled = matches!(tls, OnOff::On);
         }

@@ -64,6 +64,16 @@ impl<const PARTS_LOG2: u32> Buckets<PARTS_LOG2> {
         Self { counts: vec![0; index_of::<PARTS_LOG2>(max) + 2], sum: 0 }
     }
 
+    /// The number of the bucket that `value` belongs to.
+    pub const fn bucket_of(value: u64) -> usize {
+        index_of::<PARTS_LOG2>(value)
+    }
+
+    /// The least value of a bucket.
+    pub const fn bucket_start(bucket: usize) -> u64 {
+        start_of::<PARTS_LOG2>(bucket)
+    }
+
     /// Counts a value, adding buckets if it needs them.
     pub fn record(&mut self, value: u64) {
         let index = index_of::<PARTS_LOG2>(value);

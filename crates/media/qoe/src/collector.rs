@@ -16,6 +16,7 @@ use catalog::KnownTitles;
 use crate::credible::{Credible, DELIVERED_BYTES_MIN};
 use crate::session::{News, Session};
 use crate::stats::Stats;
+use crate::tally::Tally;
 use crate::{Delivery, QoeEvent, QoeReport};
 
 /// The most sessions at once: some 20 MB.
@@ -48,6 +49,9 @@ pub struct Collector {
     sessions: HashMap<u64, Session>,
     /// The same sessions, by the time of their last report.
     by_silence: BTreeSet<(u64, u64)>,
+    /// Those that the tally has not counted yet, by the time of their first report.
+    uncounted: BTreeSet<(u64, u64)>,
+    tally: Tally,
     known: Arc<KnownTitles>,
     titles: HashMap<String, Title>,
     pub(crate) all: Stats,
@@ -72,6 +76,16 @@ impl Collector {
     /// Sets which folders are `known` to be titles from now on.
     pub fn know(&mut self, known: Arc<KnownTitles>) {
         self.known = known;
+    }
+
+    /// Counts sessions for the fleet with `tally` from now on. Call it before the first report.
+    pub fn count_with(&mut self, tally: Tally) {
+        self.tally = tally;
+    }
+
+    /// The fleet's counts.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Accepts a worker's reports, in any order. Reports beyond the bound are dropped and counted.
@@ -120,6 +134,7 @@ impl Collector {
             self.deliver(&delivery);
         }
         self.now_ms = self.now_ms.max(now_ms);
+        self.advance_tally(now_ms);
         while let Some((last_ms, id)) = self.by_silence.first().copied() {
             if last_ms + SILENCE_MS + LAG_MS > now_ms {
                 break;
@@ -133,6 +148,25 @@ impl Collector {
         }
     }
 
+    /// Counts the sessions whose counted time is over.
+    fn advance_tally(&mut self, now_ms: u64) {
+        while let Some((first_ms, id)) = self.uncounted.first().copied() {
+            if first_ms + self.tally.counted_ms() + LAG_MS > now_ms {
+                break;
+            }
+            self.tell_tally(first_ms, id);
+        }
+        self.tally.advance(now_ms);
+    }
+
+    fn tell_tally(&mut self, first_ms: u64, id: u64) {
+        if self.uncounted.remove(&(first_ms, id)) {
+            if let Some(session) = self.sessions.get(&id) {
+                self.tally.count(session.scope.title(&self.known), session);
+            }
+        }
+    }
+
     fn count(&mut self, report: &QoeReport) {
         self.reports_total += 1;
         let is_new = !self.sessions.contains_key(&report.session);
@@ -140,7 +174,10 @@ impl Collector {
             self.make_room();
         }
         self.all.sessions_total += u64::from(is_new);
-        self.sessions.entry(report.session).or_insert_with(|| Session::of(report));
+        let session = self.sessions.entry(report.session).or_insert_with(|| Session::of(report));
+        if is_new {
+            self.uncounted.insert((session.first_ms(), report.session));
+        }
         self.change(report.session, report.at_ms(), |session| session.take(report));
     }
 
@@ -177,6 +214,7 @@ impl Collector {
 
     fn deliver(&mut self, delivery: &Delivery) {
         let Some(session) = self.sessions.get_mut(&delivery.session) else { return };
+        session.group = session.group.or(delivery.group);
         if session.deliver(delivery.viewer, delivery.bytes, DELIVERED_BYTES_MIN) {
             self.credible.begin(delivery.viewer, delivery.at_us / 1000);
         }
@@ -194,6 +232,8 @@ impl Collector {
 
     fn end(&mut self, last_ms: u64, id: u64) {
         self.by_silence.remove(&(last_ms, id));
+        let first_ms = self.sessions.get(&id).map_or(0, Session::first_ms);
+        self.tell_tally(first_ms, id);
         if let Some(session) = self.sessions.remove(&id) {
             if let Some(viewer) = session.credible_viewer() {
                 self.credible.end(viewer);
@@ -347,7 +387,8 @@ mod tests {
             collector.take(vec![report(at_ms, *session, "a/1.m4s", "ot=v,d=1000,bsd=500")]);
             let at_us = at_ms * 1000;
             let (session, viewer) = (*session, *viewer);
-            collector.take_deliveries(vec![Delivery { at_us, session, viewer, bytes }]);
+            let group = None;
+            collector.take_deliveries(vec![Delivery { at_us, session, viewer, group, bytes }]);
         }
         collector.advance(at_ms + LAG_MS);
     }

@@ -7,7 +7,7 @@ pub(crate) type Window = Buckets<7>;
 
 /// The largest value; larger ones count as this one. A day in milliseconds, 10 Gb/s in kbit/s and a whole in millionths all fit, in 22 KB
 /// of buckets.
-const VALUE_MAX: u64 = 100_000_000;
+pub(crate) const VALUE_MAX: u64 = 100_000_000;
 
 /// The distribution of one quantity over sessions, in whole units: since the start, as counts up to some bounds; and recently, as
 /// quantiles.

@@ -6,6 +6,8 @@
 //! sessions and by title: how long until playback began, how much it stalled, how long until the picture was good, and at what bit rate.
 //! [`expose`] and [`json`] write them out.
 //!
+//! A [`Tally`] counts sessions for a fleet: each session once, in groups of ten sessions at least, as [`SessionSums`] that add up over servers.
+//!
 //! Invariants:
 //! * Players' reports are bounded in length, number and value, and only figures remain of them.
 //! * Memory is bounded: [`SESSIONS_MAX`], [`TITLES_MAX`], and histograms of a fixed range.
@@ -16,11 +18,13 @@
 //!
 //! Read first: `cmcd.rs`, then `session.rs` for what each figure means.
 
+mod beginning;
 mod cmcd;
 mod collector;
 mod credible;
 mod distribution;
 mod event;
+mod interval;
 mod next_object;
 mod playback;
 mod report;
@@ -28,12 +32,21 @@ mod salt;
 mod scope;
 mod session;
 mod show;
+mod spread;
 mod stats;
+mod sums;
+mod tally;
+mod viewer_group;
 
 pub use cmcd::{Cmcd, ObjectType, TEXT_BYTES_MAX};
 pub use collector::{Collector, SESSIONS_MAX, TITLES_MAX};
 pub use event::{CmcdEvent, CmcdEvents, EVENTS_MAX, EventKind, PlayerState, QoeEvent};
+pub use interval::{Interval, share};
 pub use next_object::{NextObject, next_objects};
 pub use report::{Delivery, QoeReport};
 pub use salt::Salt;
 pub use show::{expose, json, metrics};
+pub use spread::SparseBuckets;
+pub use sums::{COUNTED_MS, SessionSums};
+pub use tally::{CELL_SESSIONS_MIN, CELLS_MAX, ClosedTally, Dimension, SumsCell, Tally};
+pub use viewer_group::{NETWORK_BITS_V4, NETWORK_BITS_V6, ViewerGroup};

@@ -139,6 +139,11 @@ impl Playback {
         self.state == Some(PlayerState::Failed)
     }
 
+    /// Whether it is in a stall.
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.lasting() == Some(PlayerState::Rebuffering)
+    }
+
     /// Whether the viewer waited when the last event came: for the start, in a stall, or for a seek.
     pub(crate) fn is_waiting(&self) -> bool {
         use PlayerState::{Rebuffering, Seeking, Starting, Waiting};

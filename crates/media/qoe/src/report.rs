@@ -1,6 +1,6 @@
 //! A worker's report about one request.
 
-use crate::{Cmcd, ObjectType};
+use crate::{Cmcd, ObjectType, ViewerGroup};
 
 /// Bytes of a path: longer ones are cut where a segment ends.
 const PATH_BYTES_MAX: usize = 256;
@@ -43,6 +43,8 @@ pub struct Delivery {
     pub session: u64,
     /// The number that stands for the viewer's address, or for its IPv6 network of 64 bits.
     pub viewer: u64,
+    /// The groups that the viewer is counted in; known if the request began a session.
+    pub group: Option<ViewerGroup>,
     /// Bytes that the viewer received.
     pub bytes: u64,
 }

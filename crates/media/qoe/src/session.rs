@@ -16,10 +16,11 @@
 //! If the player also posts events (`playback.rs`), the play delay, the stalls and the time played are those of the events, and the requests' are
 //! left out, so nothing counts twice. A session begins with a request, because only a request shows that a viewer got a film.
 
+use crate::beginning::Beginning;
 use crate::event::QoeEvent;
 use crate::playback::Playback;
 use crate::scope::Scope;
-use crate::{ObjectType, QoeReport};
+use crate::{ObjectType, QoeReport, ViewerGroup};
 
 /// Two reports of one stall are no further apart. An assumption: players request sound and pictures together.
 const SAME_STALL_MS: u64 = 1000;
@@ -95,6 +96,9 @@ pub(crate) struct Session {
     pub(crate) scope: Scope,
     /// All its changes so far.
     pub(crate) told: News,
+    pub(crate) beginning: Beginning,
+    /// Known once it has received something that it needed to start.
+    pub(crate) group: Option<ViewerGroup>,
     first_ms: u64,
     last_ms: u64,
     waited_for_start: bool,
@@ -131,6 +135,8 @@ impl Session {
         Self {
             scope: Scope::of(&report.path, report.object == ObjectType::Manifest),
             told: News::default(),
+            beginning: Beginning::default(),
+            group: None,
             first_ms: report.at_ms(),
             last_ms: report.at_ms(),
             waited_for_start: false,
@@ -170,6 +176,34 @@ impl Session {
         self.delivered.filter(|_| self.is_credible).map(|(viewer, _)| viewer)
     }
 
+    /// The time of its first report.
+    pub(crate) fn first_ms(&self) -> u64 {
+        self.first_ms
+    }
+
+    /// Whether it is in a stall.
+    pub(crate) fn is_stalled(&self) -> bool {
+        match self.playback.is_known() {
+            true => self.playback.is_stalled(),
+            false => self.stall_since_ms.is_some(),
+        }
+    }
+
+    /// Its time in stalls, with the one that it is in.
+    pub(crate) fn stalled_ms(&self) -> u64 {
+        self.spent_ms().1
+    }
+
+    /// Time played and time in stalls, with the one that it is in: by its events, or else by its requests.
+    fn spent_ms(&self) -> (u64, u64) {
+        let in_stall_ms =
+            self.stall_since_ms.map_or(0, |since_ms| self.last_ms.saturating_sub(since_ms));
+        match self.playback.is_known() {
+            true => self.playback.spent_ms(self.last_ms),
+            false => (self.played_ms, self.stalled_ms + in_stall_ms),
+        }
+    }
+
     /// The time of its last report or event.
     pub(crate) fn last_ms(&self) -> u64 {
         self.last_event_ms.map_or(self.last_ms, |event_ms| event_ms.max(self.last_ms))
@@ -181,6 +215,7 @@ impl Session {
         let now_ms = report.at_ms().max(self.last_ms);
         let mut news = News::default();
         self.scope.take(&report.path, report.object == ObjectType::Manifest);
+        self.beginning.take(report, is_media(report));
         self.take_start(report, now_ms, &mut news);
         if self.started_ms.is_some() {
             self.take_stall(report, now_ms);
@@ -339,12 +374,7 @@ impl Session {
     pub(crate) fn outcome(&self) -> Outcome {
         let playback = &self.playback;
         let has_events = playback.is_known();
-        let in_stall_ms =
-            self.stall_since_ms.map_or(0, |since_ms| self.last_ms.saturating_sub(since_ms));
-        let (played_ms, stalled_ms) = match has_events {
-            true => playback.spent_ms(self.last_ms),
-            false => (self.played_ms, self.stalled_ms + in_stall_ms),
-        };
+        let (played_ms, stalled_ms) = self.spent_ms();
         let both_ms = played_ms + stalled_ms;
         let rated = if self.pictures.rated_ms > 0 { self.pictures } else { self.sound };
         let never_started = match has_events {

@@ -54,6 +54,7 @@ use std::net::SocketAddr;
 use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The least number of buffers of each kind: with fewer, a few viewers would wait for each other.
 pub const BUFFERS_MIN: usize = 8;
@@ -229,6 +230,9 @@ pub struct Http {
     pub cors_headers: Vec<String>,
     /// Count players' reports of their viewers' experience (CMCD).
     pub cmcd: bool,
+    /// The part of a session that counts in a fleet's figures, if it isn't the usual one. Only a hidden flag sets it, for tests.
+    #[serde(skip)]
+    pub counted: Option<Duration>,
     /// Report the server's health at `/healthz` on the viewers' listener, to viewers or to a load balancer that connects as they do.
     pub healthz: bool,
     /// Headers of some of the files, by their paths. The first matching rule applies.
@@ -239,7 +243,8 @@ pub struct Http {
 impl Default for Http {
     fn default() -> Self {
         let (cache_control, cors_headers, headers) = ("no-cache".into(), Vec::new(), Vec::new());
-        Self { cache_control, cors: true, cors_headers, cmcd: true, healthz: false, headers }
+        let (cmcd, counted) = (true, None);
+        Self { cache_control, cors: true, cors_headers, cmcd, counted, healthz: false, headers }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The admin listener: `/healthz`, `/metrics` (Prometheus), `/status.json`, and the dashboard at `/` with its `/events`. It
-//! has a thread of its own, so that it answers while every worker is busy, and so that watching the server does not slow it
+//! The admin listener: `/healthz`, `/metrics` (Prometheus), `/status.json`, `/viewing.json` for a fleet's agent, and the dashboard at `/` with its
+//! `/events`. It has a thread of its own, so that it answers while every worker is busy, and so that watching the server does not slow it
 //! down.
 //!
 //! It answers requests for an address or for one of its known names ([`AdminHosts`]). Every response is generated for its request,
@@ -21,6 +21,7 @@ use crate::reloads::{self, Reloads};
 use crate::sandbox;
 use crate::tls_stat::{self, TlsStat};
 use crate::upgrade::ListenerSet;
+use crate::viewing::Viewing;
 use catalog::KnownTitles;
 use config::Config;
 use delivery::{KernelOffload, Outgoing, Piece};
@@ -43,7 +44,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 use telemetry::{Exposition, Kind, Metric, Numbers, StoredUnit, Totals, since_1970};
 
@@ -108,7 +109,7 @@ struct State {
     /// When the server started; players' reports count their times from here.
     started: Instant,
     /// Viewers' quality of experience. Only this thread uses it.
-    experience: Mutex<Collector>,
+    viewing: Viewing,
     draining: AtomicBool,
     /// Set while another server has the listener. Responses then announce that their connection ends.
     is_standby: AtomicBool,
@@ -152,7 +153,7 @@ impl Admin {
             numbers,
             audiences,
             started,
-            experience: Mutex::default(),
+            viewing: Viewing::new(started, config.http.counted),
             draining,
             is_standby: AtomicBool::new(listeners.is_shared()),
             unanswered: Arc::default(),
@@ -296,10 +297,7 @@ fn more_of(
 
 /// Viewers' quality of experience up to now.
 fn experience(state: &State) -> MutexGuard<'_, Collector> {
-    let mut collector = state.experience.lock().expect("no holder of this lock can panic");
-    state.audiences.iter().for_each(|audience| audience.give_to(&mut collector));
-    collector.advance(u64::try_from(state.started.elapsed().as_millis()).unwrap_or(u64::MAX));
-    collector
+    state.viewing.up_to_now(&state.audiences)
 }
 
 /// Accepts connections until `stop` begins.
@@ -495,6 +493,7 @@ fn answer(state: &State, live: &Live, request: &Request) -> Response {
         }
         b"metrics" => ("text/plain; version=0.0.4; charset=utf-8", metrics(state, live)),
         b"status.json" => ("application/json", status(state, live)),
+        b"viewing.json" => ("application/json", state.viewing.json(request, &state.audiences)),
         _ => {
             return with_context(state, |context| {
                 fullbore_http::refuse(Refusal::NotFound, request, context)

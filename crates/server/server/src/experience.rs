@@ -2,14 +2,15 @@
 //! the figures ([`qoe`]).
 //!
 //! A request without CMCD costs a look at its query. A report is parsed and hashed, and joins a list that only this worker touches. Once a
-//! second the list is handed over, so that no request takes a lock. Only hashes of a session's name and of its address leave this module.
+//! second the list is handed over, so that no request takes a lock. Only hashes of a session's name and of its address leave this module, and the
+//! large groups that the viewer belongs to ([`ViewerGroup`]).
 //!
 //! Events that players post have a list of their own, so that a flood of them takes no report's place.
 
 use crate::event_intake::EventIntake;
 use fullbore_http::{Field, Request};
 use live_figures::audience::Audience;
-use qoe::{Cmcd, CmcdEvents, Delivery, QoeEvent, QoeReport, Salt};
+use qoe::{Cmcd, CmcdEvents, Delivery, QoeEvent, QoeReport, Salt, ViewerGroup};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::net::IpAddr;
@@ -82,7 +83,10 @@ impl Experience {
         let mut salt = self.salt.borrow_mut();
         let session = salt.session(name, since_1970.as_secs());
         let viewer = salt.session(&network(client), since_1970.as_secs());
-        deliveries.push(Delivery { at_us: self.now_us(), session, viewer, bytes });
+        // Only sessions that begin here are counted in groups, so the other requests need not be looked at for theirs.
+        let of = || ViewerGroup::of(client, request.field(Field::UserAgent));
+        let group = cmcd.startup.then(of);
+        deliveries.push(Delivery { at_us: self.now_us(), session, viewer, group, bytes });
     }
 
     /// Whether there is room for another event before the next handover.

@@ -54,6 +54,7 @@ pub mod title_listing;
 pub mod tls_stat;
 pub mod token_gate;
 pub mod upgrade;
+mod viewing;
 pub mod warnings;
 pub mod worker;
 
