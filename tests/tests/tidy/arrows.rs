@@ -23,7 +23,8 @@ const ARROWS: &str = "
                     machine node player publish server simulation store swarm tls token
     bench:          catalog delivery disk edge escape fleet_protocol frames gateway http identity load machine net node player reactor steering \
                     store swarm tcp telemetry tls
-    gateway:        catalog files fleet_protocol identity listener outbound placement s3 steering store telemetry tls token viewer_api web
+    gateway:        catalog files fleet_protocol identity listener outbound placement qoe s3 steering store telemetry tls token viewer_api \
+                    web
     node:           catalog files fleet_protocol http identity listener machine s3 steering tls token viewer_api
     store:          catalog files fleet_protocol identity outbound placement s3
     viewer_api:     catalog escape fleet_protocol steering token
@@ -31,7 +32,7 @@ const ARROWS: &str = "
     simulation:     fleet_protocol placement steering
     placement:      fleet_protocol steering
     steering:       fleet_protocol
-    fleet_protocol: catalog
+    fleet_protocol: catalog qoe
     server:         acme catalog config delivery disk edge escape files frames helper_process http ingest live_figures machine net qoe reactor \
                     silo_map tcp telemetry tls token web
     swarm:          load player reactor telemetry

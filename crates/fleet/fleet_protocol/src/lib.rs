@@ -20,6 +20,7 @@ mod announced;
 mod copy_keys;
 mod digest;
 mod evicting;
+mod experience_report;
 mod grant;
 mod heartbeat;
 mod host;
@@ -45,6 +46,7 @@ pub use announced::{AnnouncedError, FILE_PREFIXES_MAX};
 pub use copy_keys::CopyKeys;
 pub use digest::{Digest, DigestError};
 pub use evicting::{EVICTIONS_MAX, EvictionLeave, EvictionRequest};
+pub use experience_report::ExperienceReport;
 pub use grant::{FillGrant, FillGrantRequest, GRANT_SECONDS};
 pub use heartbeat::{
     ASKS_MAX, Condition, FillProgress, Heartbeat, HeartbeatAnswer, Load, Receipt, ReceiptState,
@@ -63,6 +65,7 @@ pub use purging::{
     EDGE_RECEIPTS_MAX, EDGE_TEXT_BYTES_MAX, EdgeProgress, EdgeReceipt, EdgeReport, FleetPurge,
     ORDERS_PER_ANSWER_MAX, PurgeOrder, PurgeOrders, PurgeTarget,
 };
+pub use qoe::SumsCell;
 pub use routes::{ROUTES_MAX, RoutesAnswer, RoutesUpdate, route_changes};
 pub use served_at::ServedAt;
 pub use signed::{PublicKey, Signed, SigningKey, SigningKeyError, UnsignedError};

@@ -7,6 +7,7 @@ pub mod buying;
 pub mod client;
 pub mod clock;
 mod desired;
+pub mod experience;
 pub mod gateway;
 pub mod issues;
 pub mod live;

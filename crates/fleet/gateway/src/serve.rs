@@ -143,6 +143,7 @@ pub async fn serve(
     };
     work.abort();
     gateway.keep_popularity_at_the_end().await;
+    gateway.keep_experience().unwrap_or_else(|problem| gateway.tell(&problem));
     gateway.resign().await;
     gateway.decisions().flush();
     ended

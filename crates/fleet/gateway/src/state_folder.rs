@@ -26,6 +26,12 @@ const ISSUES: &str = "issues.json";
 /// Each issue takes less than a KiB, and a node has at most a dozen.
 const ISSUES_BYTES_MAX: u32 = 128 << 20;
 
+/// Viewers' experience in the whole fleet.
+const EXPERIENCE: &str = "experience.json";
+
+/// 37 slots of 8 MB in memory take three times that as text; ordinary fleets' take a few MB.
+const EXPERIENCE_BYTES_MAX: u32 = 1 << 30;
+
 /// Messages that wait for the webhook, and the issues that it knows.
 const REPORTS: &str = "webhook.json";
 
@@ -195,6 +201,22 @@ impl StateFolder {
     /// Those of reading.
     pub fn read_issues(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
         read(&self.0.join(ISSUES), ISSUES_BYTES_MAX)
+    }
+
+    /// Saves viewers' experience.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn write_experience(&self, json: &[u8]) -> io::Result<()> {
+        write(&self.0.join(EXPERIENCE), &[json])
+    }
+
+    /// The saved experience of viewers, if there is any.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read_experience(&self) -> io::Result<Option<Zeroizing<Vec<u8>>>> {
+        read(&self.0.join(EXPERIENCE), EXPERIENCE_BYTES_MAX)
     }
 
     /// Saves the state of reports to the webhook.

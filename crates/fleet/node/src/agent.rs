@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use fleet_protocol::{
-    Condition, Digest, EdgeProgress, HeartbeatAnswer, Load, Name, OriginRoot, PublicKey,
-    PublishedTitle, ServedAt, State, WatchReport,
+    Condition, Digest, EdgeProgress, ExperienceReport, HeartbeatAnswer, Load, Name, OriginRoot,
+    PublicKey, PublishedTitle, ServedAt, State, WatchReport,
 };
 use serde::Serialize;
 use tls::client::Trust;
@@ -22,6 +23,7 @@ use crate::bird::{BirdReading, BirdStatus};
 use crate::certificate::ViewerCertificate;
 use crate::condition::{ControlLoop, change_log::ChangeLog, observe::observe};
 use crate::edge_purging::{EdgePurging, EdgeServer};
+use crate::experience::ExperienceRelay;
 use crate::gateway_state::GatewayState;
 use crate::holding::{FillWindow, HoldingOptions, HoldingStatus, Replicator, lock, wall_clock};
 use crate::persistence;
@@ -137,6 +139,7 @@ pub struct Agent {
     control: Mutex<ControlLoop>,
     changes: ChangeLog,
     watched: Mutex<WatchTally>,
+    experience: Mutex<ExperienceRelay>,
     gateway_state: GatewayState,
     certificate: Option<ViewerCertificate>,
     edge: Option<Arc<EdgePurging>>,
@@ -203,6 +206,7 @@ impl Agent {
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
         let watched = WatchTally::new(options.node.clone(), draw_boot(), options.report);
         let watched = Mutex::new(watched);
+        let experience = Mutex::new(ExperienceRelay::new(options.node.clone()));
         let changes = ChangeLog::new(state);
         let edge = options.edge.clone().map(|edge| Arc::new(EdgePurging::open(edge, state)));
         let (wakeup, threads, heard, differs, ends, bird) = Default::default();
@@ -212,6 +216,7 @@ impl Agent {
             control,
             changes,
             watched,
+            experience,
             gateway_state,
             certificate,
             edge,
@@ -441,6 +446,11 @@ impl Agent {
         lock(&self.watched).after(number)
     }
 
+    /// The oldest report of viewers' experience after this place, and its place.
+    pub fn experience_after(&self, place: u64) -> Option<(u64, Arc<ExperienceReport>)> {
+        lock(&self.experience).after(place)
+    }
+
     fn keep_looking(&self) {
         while !self.wakeup.is_stopped() {
             let admin = self.found().admin;
@@ -454,6 +464,7 @@ impl Agent {
             change.iter().for_each(|change| self.changes.add(change));
             status.iter().for_each(|status| self.replicator.note_wanted(status));
             self.note_watched(status.as_ref().map(ServerTitles::of));
+            self.note_experience(admin);
             if let Err(error) = self.write_status() {
                 crate::tell(&format!("cannot write the status: {error}"));
             }
@@ -462,14 +473,27 @@ impl Agent {
     }
 
     fn note_watched(&self, server: Option<ServerTitles>) {
+        let is_fleets = self.is_fleets();
+        lock(&self.watched).handle(server, is_fleets, self.started.elapsed());
+    }
+
+    /// Takes the server's reports of viewers' experience, without the lock while it answers.
+    fn note_experience(&self, admin: Option<SocketAddr>) {
+        let path = lock(&self.experience).path();
+        if let Some(viewing) = admin.and_then(|address| admin::viewing(address, &path).ok()) {
+            let is_fleets = self.is_fleets();
+            lock(&self.experience).handle(viewing, is_fleets);
+        }
+    }
+
+    /// Knows the paths of the fleet's titles. Others in the library are private. Gateways list titles by path. The box may still hold titles that
+    /// the plan assigns to others.
+    fn is_fleets(&self) -> impl Fn(&str) -> bool {
         let (desired, fleet) = (self.replicator.desired(), self.gateway_state.fleet());
-        // Other titles in the library are private. Gateways list titles by path. The box may still hold titles that the plan assigns to
-        // others.
-        let is_fleets = |path: &str| {
+        move |path| {
             let place = desired.titles.binary_search_by(|title| title.path.as_str().cmp(path));
             place.is_ok() || fleet.as_ref().is_some_and(|fleet| fleet.title(path).is_some())
-        };
-        lock(&self.watched).handle(server, is_fleets, self.started.elapsed());
+        }
     }
 
     /// For people and scripts on the box. It need not survive a power failure.

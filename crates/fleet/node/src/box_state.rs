@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use fleet_protocol::{
-    Condition, Desired, Digest, EdgeProgress, FillGrant, FillProgress, HeartbeatAnswer, HeldTitle,
-    Inventory, Keys, Load, Name, PurgeOrders, Receipt, ReturnedTombstones, ServedAt, Signed,
-    WatchReport,
+    Condition, Desired, Digest, EdgeProgress, ExperienceReport, FillGrant, FillProgress,
+    HeartbeatAnswer, HeldTitle, Inventory, Keys, Load, Name, PurgeOrders, Receipt,
+    ReturnedTombstones, ServedAt, Signed, WatchReport,
 };
 
 use crate::agent::Agent;
@@ -64,6 +64,11 @@ pub trait BoxState: Send + Sync + 'static {
     /// The oldest report of views that is newer than `number`; `None` if there is none.
     fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
         let _ = number;
+        None
+    }
+    /// The oldest report of viewers' experience after this place, and its place; `None` if there is none.
+    fn experience_after(&self, place: u64) -> Option<(u64, Arc<ExperienceReport>)> {
+        let _ = place;
         None
     }
     /// Takes the fleet's public keys.
@@ -182,6 +187,10 @@ impl BoxState for Agent {
 
     fn watched_after(&self, number: u64) -> Option<Arc<WatchReport>> {
         self.watched_after(number)
+    }
+
+    fn experience_after(&self, place: u64) -> Option<(u64, Arc<ExperienceReport>)> {
+        self.experience_after(place)
     }
 
     fn handle_keys(&self, keys: Keys) {

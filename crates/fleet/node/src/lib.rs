@@ -14,6 +14,7 @@ mod ceiling;
 mod certificate;
 mod condition;
 mod edge_purging;
+mod experience;
 mod gateway;
 mod gateway_state;
 mod holding;

@@ -8,6 +8,7 @@
 
 mod announcing;
 mod changes;
+mod experience;
 mod first_start;
 mod forgetting;
 mod in_bucket;

@@ -158,6 +158,7 @@ impl Gateway {
         gateway.introduce().await;
         gateway.restore_popularity().await;
         gateway.restore_issues();
+        gateway.restore_experience();
         gateway.restore_reports();
         let _ = gateway.make_snapshot().inspect_err(|problem| gateway.tell(problem));
         Ok(Arc::new(gateway))

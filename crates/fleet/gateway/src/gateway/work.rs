@@ -76,6 +76,7 @@ impl Gateway {
             self.keep_popularity_on(),
             self.place_on(),
             self.follow_issues_on(),
+            self.keep_experience_on(),
             self.deliver_on(),
             elect
         );

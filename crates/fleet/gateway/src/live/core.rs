@@ -319,15 +319,23 @@ impl Core {
         now: Now,
     ) -> Result<(), RejectedMessage> {
         let world = Arc::clone(&self.world);
-        let wanted = self.admit(&world, from, &report.node)?;
-        let live = self.nodes.get(from).ok_or(RejectedMessage::Unknown)?;
-        let site = world.sites.get(&wanted.place.site).ok_or(RejectedMessage::Unknown)?;
-        let speaker = Speaker {
-            name: from,
-            region: &site.region,
-            credible_bits_per_second: weights::credible_bits_per_second(live, wanted),
-        };
+        let speaker = self.speaker(&world, from, &report.node)?;
         self.watching.handle(&speaker, report, &world.titles, now)
+    }
+
+    /// The sending node of a report on viewers, if it may report on `named`.
+    pub(super) fn speaker<'s>(
+        &self,
+        world: &'s World,
+        from: &'s Name,
+        named: &Name,
+    ) -> Result<Speaker<'s>, RejectedMessage> {
+        let wanted = self.admit(world, from, named)?;
+        let live = self.nodes.get(from).ok_or(RejectedMessage::Unknown)?;
+        let name = &wanted.place.site;
+        let site = world.sites.get(name).ok_or(RejectedMessage::Unknown)?;
+        let credible_bits_per_second = weights::credible_bits_per_second(live, wanted);
+        Ok(Speaker { name: from, site: name, region: &site.region, credible_bits_per_second })
     }
 
     /// Handles a node's report on its edge, and returns the purges that it lacks.

@@ -22,7 +22,7 @@ mod plan_basis;
 mod refused;
 mod snapshot;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod upkeep;
 mod view;
 mod watching;
@@ -35,9 +35,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::body::Bytes;
 use fleet_protocol::{
-    Desired, Digest, EdgeReport, FleetSnapshot, Heartbeat, HeartbeatAnswer, HeldTitle, Inventory,
-    Name, OutOfBounds, PublicKey, PurgeOrders, RoutesAnswer, RoutesUpdate, Signed, SigningKey,
-    SnapshotError, State, WatchReport,
+    Desired, Digest, EdgeReport, ExperienceReport, FleetSnapshot, Heartbeat, HeartbeatAnswer,
+    HeldTitle, Inventory, Name, OutOfBounds, PublicKey, PurgeOrders, RoutesAnswer, RoutesUpdate,
+    Signed, SigningKey, SnapshotError, State, WatchReport,
 };
 use placement::popularity::{PopularityState, RegionCount};
 use steering::Fleet;
@@ -56,8 +56,10 @@ pub use self::view::{
     CLOCK_OFF_MILLIS_MAX, CopyMove, FeedView, FleetView, NodeView, SiteView, TitleAtNode,
     TitleCounts, TitleState, TitleView, WhyHeld, WithdrawnState,
 };
+pub(crate) use self::watching::Speaker;
 pub use self::world::{WantedDrain, WantedNode, World};
 use crate::clock::Now;
+use crate::experience::FleetExperience;
 
 /// Why a gateway rejects a node's report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,6 +117,8 @@ pub struct MadeSnapshot {
 /// A [`Core`] shared between threads, and its newest snapshot.
 pub struct LiveFleet {
     core: Mutex<Core>,
+    /// Apart from the core, because adding up and listing sums takes longer than anything there.
+    experience: Mutex<FleetExperience>,
     signing: SigningKey,
     made: RwLock<Option<Arc<MadeSnapshot>>>,
     documents: RwLock<Arc<HashMap<Digest, Bytes>>>,
@@ -124,7 +128,8 @@ impl LiveFleet {
     /// Wraps `core`; `signing` signs its snapshots.
     pub fn new(core: Core, signing: SigningKey) -> Self {
         let (core, made) = (Mutex::new(core), RwLock::new(None));
-        Self { core, signing, made, documents: RwLock::default() }
+        let experience = Mutex::default();
+        Self { core, experience, signing, made, documents: RwLock::default() }
     }
 
     /// Locks the core even if the mutex is poisoned: each call leaves it consistent before it calls anything else.
@@ -199,6 +204,26 @@ impl LiveFleet {
         now: Now,
     ) -> Result<(), RejectedMessage> {
         self.core().handle_watched(from, report, now)
+    }
+
+    /// Handles a node's report of viewers' experience.
+    ///
+    /// # Errors
+    /// [`RejectedMessage`].
+    pub fn handle_experience(
+        &self,
+        from: &Name,
+        report: &ExperienceReport,
+        now: Now,
+    ) -> Result<(), RejectedMessage> {
+        let world = self.world();
+        let speaker = self.core().speaker(&world, from, &report.node)?;
+        self.experience().handle(&speaker, report, &world.titles, now)
+    }
+
+    /// Viewers' experience in the whole fleet.
+    pub fn experience(&self) -> MutexGuard<'_, FleetExperience> {
+        self.experience.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// [`Core::handle_edge_report`].
@@ -333,6 +358,7 @@ impl LiveFleet {
 
     /// [`Core::set_world`].
     pub fn set_world(&self, world: Arc<World>, now: Now) {
+        self.experience().keep_nodes(|name| world.nodes.contains_key(name));
         self.core().set_world(world, now);
     }
 

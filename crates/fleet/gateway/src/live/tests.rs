@@ -27,7 +27,7 @@ fn name(text: &str) -> Name {
     text.parse().expect("a name")
 }
 
-pub(super) fn title(path: &str) -> PublishedTitle {
+pub(crate) fn title(path: &str) -> PublishedTitle {
     let document = |file: &str| TitleDocument {
         path: file.to_owned(),
         sha256: Digest::of(format!("{path}/{file}").as_bytes()),

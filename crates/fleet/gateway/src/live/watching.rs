@@ -36,11 +36,12 @@ struct Line {
 }
 
 /// The reporting node.
-pub(super) struct Speaker<'s> {
-    pub(super) name: &'s Name,
-    pub(super) region: &'s Name,
+pub(crate) struct Speaker<'s> {
+    pub(crate) name: &'s Name,
+    pub(crate) site: &'s Name,
+    pub(crate) region: &'s Name,
     /// The most that it can have sent per second; `None` if unknown.
-    pub(super) credible_bits_per_second: Option<u64>,
+    pub(crate) credible_bits_per_second: Option<u64>,
 }
 
 impl Watching {
@@ -142,9 +143,11 @@ mod tests {
 
     impl Ear {
         fn hear(&mut self, report: &WatchReport, seconds: u64) -> Result<(), RejectedMessage> {
-            let (name, region) = ("n1".parse().expect("a name"), "north".parse().expect("a name"));
+            let [name, site, region] =
+                ["n1", "paris", "north"].map(|text| text.parse().expect("a name"));
             let credible_bits_per_second = Some(8_000_000);
-            let from = Speaker { name: &name, region: &region, credible_bits_per_second };
+            let from =
+                Speaker { name: &name, site: &site, region: &region, credible_bits_per_second };
             self.0.handle(&from, report, &[title("a"), title("b")], at(seconds))
         }
 

@@ -27,6 +27,9 @@ pub(super) const ROUTES: BodyBounds = BodyBounds::large(16 << 20);
 /// A thousand titles with paths of any length. Those of ordinary length take 100 KB.
 pub(super) const WATCHED: BodyBounds = BodyBounds::large(4 << 20);
 
+/// A thousand groups of sessions with all of their distributions. Those of a usual minute take some 100 KB.
+pub(super) const EXPERIENCE: BodyBounds = BodyBounds::large(8 << 20);
+
 /// Most memory for all bodies of one kind that machines are sending, per process, for all of its gateways. Strangers join with small bodies and
 /// cannot use up the memory that nodes' heartbeats need.
 static STRANGERS_BODIES: LazyLock<Arc<BodyBudget>> = LazyLock::new(|| BodyBudget::new(8 << 20));

@@ -10,6 +10,7 @@
 //! | `POST /machine/v1/routes` | [`fleet_protocol::RoutesUpdate`], 16 MiB | [`fleet_protocol::RoutesAnswer`] |
 //! | `POST /machine/v1/grant` | [`fleet_protocol::FillGrantRequest`], 64 KiB | [`fleet_protocol::FillGrant`] |
 //! | `PUT /machine/v1/watched` | [`fleet_protocol::WatchReport`], 4 MiB | nothing |
+//! | `PUT /machine/v1/experience` | [`fleet_protocol::ExperienceReport`], 8 MiB | nothing |
 //! | `POST /machine/v1/purges` | [`fleet_protocol::EdgeReport`], 64 KiB | [`fleet_protocol::PurgeOrders`] |
 //! | `PUT /machine/v1/certificate-request` | [`fleet_protocol::ViewerRequest`], 16 KiB | nothing |
 //! | `GET /machine/v1/certificate` | | [`fleet_protocol::ViewerChain`] |
@@ -176,6 +177,7 @@ fn router(machines: Machines) -> Router {
         .route("/machine/v1/grant", post(speaking::grant))
         .route("/machine/v1/evictions", post(speaking::evictions))
         .route("/machine/v1/watched", put(speaking::watched))
+        .route("/machine/v1/experience", put(speaking::experience))
         .route("/machine/v1/purges", post(purging::purges))
         .route("/machine/v1/certificate-request", put(certifying::request))
         .route("/machine/v1/certificate", get(certifying::chain))

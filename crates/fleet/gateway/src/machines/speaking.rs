@@ -10,8 +10,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use data_encoding::HEXLOWER;
 use fleet_protocol::{
-    Digest, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest, GRANT_SECONDS, Heartbeat,
-    Inventory, RoutesUpdate, Signed, WatchReport,
+    Digest, EvictionLeave, EvictionRequest, ExperienceReport, FillGrant, FillGrantRequest,
+    GRANT_SECONDS, Heartbeat, Inventory, RoutesUpdate, Signed, WatchReport,
 };
 use identity::{Caller, RefusalReason};
 
@@ -155,6 +155,24 @@ async fn take_watched(
         return Err(RefusalReason::OtherName.into());
     }
     api.machines.live.handle_watched(&peer.node, &report, api.machines.clock.now())?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn experience((State(api), ConnectInfo(caller)): Asked, body: Body) -> Response {
+    answer(&api, &caller, take_experience(&api, &caller, body).await)
+}
+
+async fn take_experience(
+    api: &MachineApi,
+    caller: &Caller,
+    body: Body,
+) -> Result<StatusCode, MachineRefusal> {
+    let peer = api.node(caller).await?;
+    let report: ExperienceReport = api.large.read_json(&peer.node, body, body::EXPERIENCE).await?;
+    if report.node != peer.node {
+        return Err(RefusalReason::OtherName.into());
+    }
+    api.machines.live.handle_experience(&peer.node, &report, api.machines.clock.now())?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -11,6 +11,7 @@ use fleet_protocol::{
     Desired, Digest, EvictionLeave, EvictionRequest, FillGrant, FillGrantRequest, HeartbeatAnswer,
     Keys,
 };
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -43,6 +44,8 @@ struct Heard {
     snapshots_bytes: f64,
     /// The number of the last report of views that it accepted or refused.
     watched: u64,
+    /// The place of the last report of viewers' experience, in the same way.
+    experience: u64,
     certified: Certified,
     /// It knows that this box has no edge.
     knows_no_edge: bool,
@@ -73,6 +76,7 @@ pub(super) async fn fetch_news(
             shared.fetch_desired(address, &answer, &mut heard).await,
             shared.send_inventory(address, &answer, &mut heard).await,
             shared.send_watched(address, &mut heard).await,
+            shared.send_experience(address, &mut heard).await,
             shared.certify(address, &answer, &mut heard.certified).await,
             shared.report_no_edge(address, &answer, &mut heard.knows_no_edge).await,
             shared.fetch_snapshot(&line, &answer, &mut heard).await,
@@ -226,24 +230,49 @@ impl Shared {
     /// Sends the next report of views. After a gateway was away there are several, and one is sent with each heartbeat.
     async fn send_watched(&self, address: &str, heard: &mut Heard) -> Result<(), Trouble> {
         let Some(report) = self.state.watched_after(heard.watched) else { return Ok(()) };
-        let made = serde_json::to_vec(&*report);
-        let body = made.map_err(|error| Trouble::Failed(error.to_string()))?;
-        let sent = self.gateway().put(address, "watched", body, SMALL_MAX).await;
-        let taken = match &sent {
-            Ok(()) => true,
-            // A retry would be refused again, unless the gateway only lacks space or time.
-            Err(Trouble::Refused { reason, .. }) => {
-                !matches!(reason.as_str(), "unavailable" | "flood")
-            }
-            Err(Trouble::Failed(_)) => false,
-        };
-        if taken {
+        let (is_done, sent) = self.offer(address, "watched", &*report).await;
+        if is_done {
             heard.watched = report.number;
         }
+        sent
+    }
+
+    /// Sends the next report of viewers' experience, in the same way.
+    async fn send_experience(&self, address: &str, heard: &mut Heard) -> Result<(), Trouble> {
+        let next = self.state.experience_after(heard.experience);
+        let Some((place, report)) = next else { return Ok(()) };
+        let (is_done, sent) = self.offer(address, "experience", &*report).await;
+        if is_done {
+            heard.experience = place;
+        }
         match sent {
-            // The answer to an earlier attempt was lost.
-            Err(Trouble::Refused { reason, .. }) if reason == super::STALE => Ok(()),
+            // A gateway of an older release takes none.
+            Err(Trouble::Refused { reason, .. }) if reason == "not_found" => Ok(()),
             sent => sent,
+        }
+    }
+
+    /// Sends a report. Returns whether this gateway is done with it: it has accepted it, or would refuse it again.
+    async fn offer(
+        &self,
+        address: &str,
+        what: &str,
+        report: &impl Serialize,
+    ) -> (bool, Result<(), Trouble>) {
+        let body = match serde_json::to_vec(report) {
+            Ok(body) => body,
+            Err(error) => return (true, Err(Trouble::Failed(error.to_string()))),
+        };
+        match self.gateway().put(address, what, body, SMALL_MAX).await {
+            Ok(()) => (true, Ok(())),
+            // The answer to an earlier attempt was lost.
+            Err(Trouble::Refused { reason, .. }) if reason == super::STALE => (true, Ok(())),
+            // A retry would be refused again, unless the gateway only lacks space or time.
+            Err(Trouble::Refused { reason, text }) => {
+                let is_final = !matches!(reason.as_str(), "unavailable" | "flood");
+                (is_final, Err(Trouble::Refused { reason, text }))
+            }
+            Err(trouble) => (false, Err(trouble)),
         }
     }
 

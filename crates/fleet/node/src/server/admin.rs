@@ -1,10 +1,12 @@
-//! Queries the server's admin listener for its status and its metrics.
+//! Queries the server's admin listener for its status, its metrics, and its reports for the fleet.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::Value;
+
+use crate::experience::ServerViewing;
 
 /// The server answers from memory. One that takes longer is in trouble.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -25,6 +27,14 @@ pub(crate) fn status(address: SocketAddr) -> io::Result<Value> {
 /// If it does not answer in time, or the answer is not valid.
 pub(crate) fn metrics(address: SocketAddr) -> io::Result<String> {
     String::from_utf8(get(address, "/metrics")?).map_err(io::Error::other)
+}
+
+/// Reads the reports for the fleet at `path` from the admin listener at `address`.
+///
+/// # Errors
+/// If it does not answer in time, or the answer is not valid. A server of an older release has no such path.
+pub(crate) fn viewing(address: SocketAddr, path: &str) -> io::Result<ServerViewing> {
+    Ok(serde_json::from_slice(&get(address, path)?)?)
 }
 
 fn get(address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
