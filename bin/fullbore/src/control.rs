@@ -8,6 +8,7 @@ mod issues;
 mod placing;
 mod plan_report;
 mod purging;
+mod qoe;
 mod replay;
 mod report;
 mod serve;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::chain::read_chain;
 use super::invite::Invite;
-use super::{Failed, fill, issues, placing, plan_report, purging, replay, report};
+use super::{Failed, fill, issues, placing, plan_report, purging, qoe, replay, report};
 use crate::bad_value::{self, BadValue};
 use crate::folders::spelled_in;
 use crate::load::Time;
@@ -77,6 +77,7 @@ pub(super) enum Ask {
     Issues(issues::Issues),
     Snooze(issues::SnoozeIssue),
     Wake(issues::WakeIssue),
+    Qoe(qoe::Qoe),
     /// Show the titles that nodes are copying, their progress, and when they will be done
     Fill {
         #[command(flatten)]
@@ -477,6 +478,7 @@ impl Ask {
             Self::Placement(placement) => placement.run().await,
             Self::Purge(purge) => purge.run().await,
             Self::Purges(purges) => purges.run().await,
+            Self::Qoe(qoe) => qoe.run().await,
             Self::Where { title, at } => {
                 let answer = at.client()?.get("/api/v1/where", &[("title", title)]).await?;
                 at.print(&answer, report::title_at_nodes);

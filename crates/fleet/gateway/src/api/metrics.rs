@@ -14,6 +14,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use fleet_protocol::State;
 use identity::RefusalReason;
+use qoe::SparseBuckets;
 use telemetry::Metric;
 
 use self::defined::*;
@@ -53,6 +54,7 @@ fn written(gateway: &Gateway, view: &FleetView) -> String {
     viewers(&mut text, gateway);
     refused(&mut text, gateway);
     popularity(&mut text, gateway);
+    experience(&mut text, gateway);
     sites(&mut text, view);
     nodes(&mut text, view);
     text.0
@@ -77,6 +79,20 @@ impl Text {
             false => format!("{{{}}}", labels.join(",")),
         };
         let _ = writeln!(self.0, "{}{labels} {value}", metric.name);
+    }
+
+    /// Writes a histogram. `unit` is that of the values in the metric's.
+    fn histogram(&mut self, metric: &Metric, spread: &SparseBuckets, bounds: &[u64], unit: f64) {
+        self.family(metric);
+        for bound in bounds {
+            let (up_to, name) = (spread.up_to(*bound), metric.name);
+            let _ = writeln!(self.0, "{name}_bucket{{le=\"{}\"}} {up_to}", *bound as f64 * unit);
+        }
+        let (name, count, sum) = (metric.name, spread.count(), spread.sum() as f64 * unit);
+        let _ = writeln!(
+            self.0,
+            "{name}_bucket{{le=\"+Inf\"}} {count}\n{name}_sum {sum}\n{name}_count {count}"
+        );
     }
 
     /// Writes a family with a single series.
@@ -205,6 +221,49 @@ fn popularity(text: &mut Text, gateway: &Gateway) {
     text.family(&FLEET_POPULARITY_UNNAMED);
     for (reason, count) in [("unknown_title", counts.unknown_titles), ("no_room", counts.joined)] {
         text.series(&FLEET_POPULARITY_UNNAMED, &[("reason", reason)], count);
+    }
+}
+
+/// Bounds of histograms, placed where people notice a difference: in milliseconds, and in kbit/s.
+const DELAYS_MS: [u64; 9] = [250, 500, 1000, 2000, 3000, 5000, 10_000, 20_000, 60_000];
+const BIT_RATES_KBPS: [u64; 8] = [500, 1000, 2000, 3000, 5000, 8000, 12_000, 20_000];
+
+fn experience(text: &mut Text, gateway: &Gateway) {
+    let experience = gateway.live().experience();
+    let total = experience.total();
+    text.family(&FLEET_QOE_SESSIONS);
+    for (result, count) in [
+        ("not_started", total.not_started),
+        ("stalled", total.stalled),
+        ("well", total.sessions.saturating_sub(total.troubled())),
+    ] {
+        text.series(&FLEET_QOE_SESSIONS, &[("result", result)], count);
+    }
+    text.one(&FLEET_QOE_STALLS, total.stalls);
+    text.one(&FLEET_QOE_STALLED_SECONDS, total.stalled_ms as f64 / 1000.0);
+    text.one(&FLEET_QOE_PLAYED_SECONDS, total.played_ms as f64 / 1000.0);
+    text.histogram(&FLEET_QOE_PLAY_DELAY, &total.play_delay_ms, &DELAYS_MS, 1e-3);
+    text.histogram(&FLEET_QOE_BYTES_PER_SECOND, &total.bitrate_kbps, &BIT_RATES_KBPS, 125.0);
+    let counts = experience.counts();
+    text.one(&FLEET_QOE_REPORTS, counts.reports);
+    text.one(&FLEET_QOE_GROUPS, counts.cells);
+    text.family(&FLEET_QOE_UNNAMED);
+    for (reason, count) in [
+        ("unknown_title", counts.unknown_titles),
+        ("no_room", counts.no_room),
+        ("later_release", counts.unknown_dimensions),
+    ] {
+        text.series(&FLEET_QOE_UNNAMED, &[("reason", reason)], count);
+    }
+    let sites = experience.by_site();
+    let sites = || sites.iter().take(SITES_MAX);
+    text.family(&SITE_QOE_SESSIONS);
+    for (site, own) in sites() {
+        text.series(&SITE_QOE_SESSIONS, &[("site", site.as_str())], own.sessions);
+    }
+    text.family(&SITE_QOE_TROUBLED);
+    for (site, own) in sites() {
+        text.series(&SITE_QOE_TROUBLED, &[("site", site.as_str())], own.troubled);
     }
 }
 

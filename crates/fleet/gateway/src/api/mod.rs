@@ -10,6 +10,7 @@ mod asker;
 mod certificates;
 mod error;
 mod events;
+mod experience;
 mod gateways;
 mod issues;
 mod metrics;

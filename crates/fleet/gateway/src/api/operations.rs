@@ -4,8 +4,8 @@ use super::operation::FieldKind::{List, Number, Object, Text, Truth, Whole};
 use super::operation::Needed::{Admin, Operate, OperateOrPartner, Read, ReadOrPartner};
 use super::operation::{ApiField, Operation, get, maybe, needed, post, put, with_large_body};
 use super::{
-    certificates, gateways, issues, nodes, open_caching, operators, places, plans, purges, routing,
-    titles, viewing,
+    certificates, experience, gateways, issues, nodes, open_caching, operators, places, plans,
+    purges, routing, titles, viewing,
 };
 
 const NODE_STATE: &[ApiField] = &[
@@ -417,6 +417,14 @@ pub static OPERATIONS: &[Operation] = &[
         issues::LISTED,
         issues::ISSUES,
         |call| Box::pin(issues::list(call)),
+    ),
+    get(
+        "/api/v1/qoe",
+        ReadOrPartner,
+        "Show what viewers experience, by title, site, region, network, player or node",
+        experience::ASKED,
+        experience::EXPERIENCE,
+        |call| Box::pin(experience::list(call)),
     ),
     post(
         "/api/v1/issues/snooze",

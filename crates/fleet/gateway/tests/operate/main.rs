@@ -1,5 +1,6 @@
 //! A gateway from the operators' point of view: real HTTP on loopback, a store in a folder.
 
+mod experience;
 mod fleet;
 mod gateways;
 mod guarded;

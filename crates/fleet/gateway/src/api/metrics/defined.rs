@@ -216,8 +216,75 @@ pub(super) const FLEET_POPULARITY_UNNAMED: Metric = Metric::new(
 )
 .by("reason");
 
+pub(super) const FLEET_QOE_SESSIONS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_qoe_sessions_total",
+    "Viewers' sessions that nodes have reported, by result: not started, stalled, or well.",
+)
+.by("result");
+
+pub(super) const FLEET_QOE_STALLS: Metric =
+    Metric::new(Kind::Counter, "fullbore_fleet_qoe_stalls_total", "Stalls in these sessions.");
+
+pub(super) const FLEET_QOE_STALLED_SECONDS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_qoe_stalled_seconds_total",
+    "Time that their viewers waited in stalls.",
+);
+
+pub(super) const FLEET_QOE_PLAYED_SECONDS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_qoe_played_seconds_total",
+    "Time that their viewers watched.",
+);
+
+pub(super) const FLEET_QOE_PLAY_DELAY: Metric = Metric::new(
+    Kind::Histogram,
+    "fullbore_fleet_qoe_play_delay_seconds",
+    "Time from the request to play until playback began, per session.",
+);
+
+pub(super) const FLEET_QOE_BYTES_PER_SECOND: Metric = Metric::new(
+    Kind::Histogram,
+    "fullbore_fleet_qoe_media_bytes_per_second",
+    "Mean bit rate of what was watched, in bytes, per session.",
+);
+
+pub(super) const FLEET_QOE_REPORTS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_qoe_reports_total",
+    "Nodes' reports of viewers' experience that were counted.",
+);
+
+pub(super) const FLEET_QOE_GROUPS: Metric = Metric::new(
+    Kind::Gauge,
+    "fullbore_fleet_qoe_groups",
+    "Groups of sessions that are kept, in all stretches of time together.",
+);
+
+pub(super) const FLEET_QOE_UNNAMED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_fleet_qoe_unnamed_total",
+    "Groups that lost their name, or were left out: the title is not published, there were too many, or a later release made them.",
+)
+.by("reason");
+
+pub(super) const SITE_QOE_SESSIONS: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_site_qoe_sessions_total",
+    "Viewers' sessions that its nodes have reported.",
+)
+.by("site");
+
+pub(super) const SITE_QOE_TROUBLED: Metric = Metric::new(
+    Kind::Counter,
+    "fullbore_site_qoe_sessions_troubled_total",
+    "Those of them that did not start, or stalled.",
+)
+.by("site");
+
 /// All of them, in the order of docs/metrics.md.
-pub const METRICS: [&Metric; 37] = [
+pub const METRICS: [&Metric; 48] = [
     &FLEET_NODES,
     &FLEET_TITLES,
     &FLEET_DECISIONS,
@@ -240,6 +307,15 @@ pub const METRICS: [&Metric; 37] = [
     &FLEET_DECISION_LINES_DROPPED,
     &FLEET_POPULARITY_COUNTS,
     &FLEET_POPULARITY_UNNAMED,
+    &FLEET_QOE_SESSIONS,
+    &FLEET_QOE_STALLS,
+    &FLEET_QOE_STALLED_SECONDS,
+    &FLEET_QOE_PLAYED_SECONDS,
+    &FLEET_QOE_PLAY_DELAY,
+    &FLEET_QOE_BYTES_PER_SECOND,
+    &FLEET_QOE_REPORTS,
+    &FLEET_QOE_GROUPS,
+    &FLEET_QOE_UNNAMED,
     &SITE_NODES_SERVING,
     &SITE_BYTES_PER_SECOND,
     &SITE_CEILING_BYTES_PER_SECOND,
@@ -247,6 +323,8 @@ pub const METRICS: [&Metric; 37] = [
     &SITE_PREFIXES,
     &SITE_PREFIXES_REFUSED,
     &SITE_FEEDS,
+    &SITE_QOE_SESSIONS,
+    &SITE_QOE_TROUBLED,
     &NODE_UP,
     &NODE_DRAINING,
     &NODE_NOT_ME,
