@@ -3,6 +3,7 @@
 mod bucket;
 mod certificates;
 mod clocks;
+mod experience;
 mod filling;
 mod gateways;
 mod guide;
