@@ -128,6 +128,17 @@ class Gateway {
         }] });
       case "/api/v1/issues":
         return say(200, { version: 1, counts: this.#counts(), issues: this.issues, ended: [{ ...issue("node_lost/cph-1", "critical"), ended_unix_millis: 1_790_000_090_000 }] });
+      case "/api/v1/qoe": {
+        const [over, by] = [searchParams.get("over"), searchParams.get("by")];
+        const sessions = over === "week" ? 9000 : 0;
+        const share = (of) => ({ count: sessions * of, share: of, low: of / 2, high: of * 2 });
+        const median = (value) => ({ median: { value, low: value - 0.1, high: value + 0.1 } });
+        const row = (name, of) => ({
+          name, sessions, troubled: share(of), not_started: share(of / 4), stalled: share(of / 2), play_delay_seconds: median(0.7), megabits_per_second: null,
+        });
+        const rows = [row(by === "site" ? "cph" : "films/<b>", 0.08), row(null, 0.02)];
+        return say(200, { version: 1, over, by, total: row(null, 0.04), row_count: 11, rows });
+      }
       case "/api/v1/explain":
         if (!/^[0-9a-f.:]+$/.test(searchParams.get("address"))) return say(400, { error: `“${searchParams.get("address")}” is no address.` });
         return say(200, {
@@ -266,6 +277,22 @@ test("what is wrong is listed with the next step, and can be snoozed", async () 
     gateway.issues = [];
     await panel.getByText("Nothing is wrong.").waitFor();
     viewer.complaints = viewer.complaints.filter((complaint) => !complaint.includes("404"));
+  });
+});
+
+test("what viewers see is listed, the worst first, with how sure it is", async () => {
+  await as({}, async (viewer, page) => {
+    await isLive(page);
+    const panel = page.locator("section", { has: page.getByRole("heading", { name: "What viewers see" }) });
+    await panel.getByText("No sessions.").waitFor();
+    await panel.getByLabel("Time").selectOption("week");
+    await panel.getByRole("row", { name: /^films\/<b> 9000 8.0% 4.0% to 16.0% 2.0% 1.0% to 4.0% 4.0% 2.0% to 8.0% 0.70 0.60 to 0.80 –/ }).waitFor();
+    await panel.getByRole("row", { name: /^others 9000 2.0%/ }).waitFor();
+    await panel.getByText("9 more: fullbore control qoe --by title").waitFor();
+    await panel.getByLabel("What").selectOption("site");
+    await panel.getByRole("row", { name: /^cph 9000/ }).waitFor();
+    await viewer.picture("fleet-experience");
+    await viewer.assertAccessible();
   });
 });
 

@@ -6,6 +6,7 @@ import "./fleet.css";
 import { node, say } from "../dashboard/node";
 import { Buying } from "./buying";
 import { drain, undrain } from "./drain";
+import { Viewing } from "./experience";
 import { Explain } from "./explain";
 import { Feed } from "./feed";
 import { History } from "./history";
@@ -28,12 +29,13 @@ const totals = new Totals();
 const warnOf = (error: unknown): void => warn(error instanceof Error ? error.message : String(error));
 const sites = new Sites({ drain, undrain: (of) => void undrain(of).catch(warnOf) });
 const issues = new Issues(warnOf);
+const viewing = new Viewing();
 const moves = new Moves();
 const explain = new Explain();
 const titles = new Titles((title) => explain.about(title));
 const beside = node("div", "beside", moves.element, titles.element, explain.element, new Purges().element, new Buying().element);
 const brand = node("h1", "", "Fullbore", node("span", "unseen", ": fleet"));
-const main = node("main", "", totals.element, issues.element, node("div", "halves", sites.element, beside));
+const main = node("main", "", totals.element, issues.element, viewing.element, node("div", "halves", sites.element, beside));
 document.getElementById("fleet")?.replaceChildren(node("header", "", brand, state, about), alarm, main);
 
 let warned = "";
@@ -78,7 +80,10 @@ function tell(now: Fleet): void {
   if (now.frozen === null) show("live", "Live");
   else show("draining", "Frozen: nodes keep their states");
   // After the first event it is certain that the gateway answers and accepts the token.
-  if (isFirst) void titles.search();
+  if (isFirst) {
+    void titles.search();
+    viewing.begin();
+  }
   isFirst = false;
 }
 

@@ -132,6 +132,40 @@ export interface Planned {
   buy: { text: string }[];
 }
 
+/** A count of sessions and its share of all, with the interval that holds the true one in 95 of 100 cases. */
+export interface Share {
+  count: number;
+  share: number | null;
+  low: number | null;
+  high: number | null;
+}
+
+export interface Interval {
+  value: number;
+  low: number;
+  high: number;
+}
+
+/** The sessions of a group. */
+export interface ExperienceRow {
+  /** Null for the total, and for sessions in groups without a name. */
+  name: string | null;
+  sessions: number;
+  troubled: Share;
+  not_started: Share;
+  stalled: Share;
+  play_delay_seconds: { median: Interval } | null;
+  megabits_per_second: { median: Interval } | null;
+}
+
+/** What viewers experience, the worst group first. */
+export interface Experience {
+  by: string;
+  total: ExperienceRow;
+  rows: ExperienceRow[];
+  row_count: number;
+}
+
 /** A purge of all edges. */
 export interface Purge {
   number: number;
