@@ -138,6 +138,7 @@ fn the_gateway_and_the_viewers_agree_and_nothing_tells_who_watched() {
     assert_eq!(told["total"]["sessions"].as_u64(), Some(2 * VIEWERS), "{told}");
     assert_eq!(told["rows"][0]["name"], "a", "the site with the stalls is the worst: {told}");
     check_groups(&told);
+    eprintln!("the viewers were done after {took:.1?}");
     // On a machine that is so slow that the counted part was over before, the figures differ.
     if took < COUNTED {
         let (a, b) = (site(&told, "a"), site(&told, "b"));

@@ -206,17 +206,15 @@ impl Agent {
         let control = Mutex::new(ControlLoop::new(options.ceiling_bits_per_second));
         let watched = WatchTally::new(options.node.clone(), draw_boot(), options.report);
         let watched = Mutex::new(watched);
-        let experience = Mutex::new(ExperienceRelay::new(options.node.clone()));
-        let changes = ChangeLog::new(state);
         let edge = options.edge.clone().map(|edge| Arc::new(EdgePurging::open(edge, state)));
         let (wakeup, threads, heard, differs, ends, bird) = Default::default();
         let agent = Arc::new(Self {
             replicator,
             server,
             control,
-            changes,
+            changes: ChangeLog::new(state),
             watched,
-            experience,
+            experience: Mutex::new(ExperienceRelay::new(options.node.clone())),
             gateway_state,
             certificate,
             edge,

@@ -1,4 +1,4 @@
-//! What is known of the sessions of a group, as counts that add up exactly: over servers, and over time.
+//! The figures of a group of sessions, as counts that add up exactly: over servers, and over time.
 
 use serde::{Deserialize, Serialize};
 
