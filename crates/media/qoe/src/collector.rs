@@ -589,7 +589,13 @@ mod tests {
             collector.take_events(vec![event(at_ms, 1, &text)]);
             let bytes = 1 << 20;
             let at_us = at_ms * 1000;
-            collector.take_deliveries(vec![Delivery { at_us, session: 1, viewer: 9, bytes }]);
+            collector.take_deliveries(vec![Delivery {
+                at_us,
+                session: 1,
+                viewer: 9,
+                group: None,
+                bytes,
+            }]);
             collector.advance(at_ms + LAG_MS);
         }
         assert_eq!(collector.sessions().count(), 1, "it has been silent for no five minutes");

@@ -103,7 +103,7 @@ pub enum EdgeAsk {
         /// Identifies the viewer's request.
         ticket: u64,
     },
-    /// The viewer of an [`EdgeAsk::Pass`] has so many bytes of a response that comes through a ring ([`RING_BYTES`]).
+    /// The viewer of an [`EdgeAsk::Pass`] has this many bytes of a response that comes through a ring ([`RING_BYTES`]).
     Taken {
         /// Identifies the viewer's request.
         ticket: u64,

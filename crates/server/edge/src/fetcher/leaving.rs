@@ -44,7 +44,7 @@ impl Viewers {
         }
     }
 
-    /// The viewer with this ticket has so many bytes of its response.
+    /// The viewer with this ticket has this many bytes of its response.
     pub(super) fn take(&self, ticket: u64, bytes: u64) {
         if let Some(leaving) = self.lock().get(&ticket) {
             leaving.taken.fetch_max(bytes, Relaxed);

@@ -277,12 +277,8 @@ impl Helper {
         let mut space = CacheSpace::new(bytes_max);
         let mut known = Known::default();
         for object in objects {
-            space.begin(
-                object.number,
-                &object.path,
-                object.stored_bytes() + OBJECT_BYTES,
-                Instant::now(),
-            );
+            let bytes = object.stored_bytes() + OBJECT_BYTES;
+            space.begin(object.number, &object.path, bytes, Instant::now());
             known.add(Arc::new(object));
         }
         let (known, space) = (Mutex::new(known), Mutex::new(space));

@@ -295,19 +295,16 @@ impl Helper {
             asked,
             _arriving: arriving,
         });
-        let failure = failure_of(answer.status());
         CacheStatus::forwarded(known.is_some(), status, is_stored).add_to(&mut fields);
         let response = PassedResponse {
             object: number,
             status,
             fields,
             size: (request.method != "HEAD").then(|| length.unwrap_or(0)),
-            age_ms: None,
             is_complete: true,
-            is_hit: false,
             is_stored,
-            failure,
-            length: None,
+            failure: failure_of(answer.status()),
+            ..PassedResponse::default()
         };
         if length == Some(0) {
             if let Some(to_store) = stored {
@@ -317,18 +314,13 @@ impl Helper {
         }
         // Before any of it is fetched.
         let space = (!is_stored).then(|| self.space_for(path, length)).transpose()?;
-        let (reservation, place) = match space {
-            None => (None, None),
-            Some(SpaceFor::All(reservation)) => (Some(reservation), None),
-            Some(SpaceFor::Ring(place)) => (None, Some(place)),
-        };
+        let (reservation, place) = space.map_or((None, None), SpaceFor::into_parts);
         let (file, read) = self.body_file(path, number, is_stored).await?;
         // Others need not wait for a response that they cannot share, or that takes long.
-        let is_short = is_stored && length.is_none_or(|length| length <= BLOCK_BYTES);
-        let fetch = fetch.filter(|_| is_short);
+        let is_short = |length: u64| length <= BLOCK_BYTES;
+        let fetch = fetch.filter(|_| is_stored && length.is_none_or(is_short));
         let size = length.unwrap_or(if is_stored { bytes_max } else { OBJECT_BYTES_MAX });
-        let body = (answer, file, slot);
-        let mut rest = Rest::new((path, number), size, body, (stored, reservation));
+        let mut rest = Rest::new((path, number), size, (answer, file, slot), (stored, reservation));
         if let Some(place) = place {
             rest.begin_growing(place);
             rest.length = length;

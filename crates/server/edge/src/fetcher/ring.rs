@@ -31,6 +31,16 @@ pub(super) enum SpaceFor {
     Ring(OwnedSemaphorePermit),
 }
 
+impl SpaceFor {
+    /// The reservation, or the place for a ring.
+    pub(super) fn into_parts(self) -> (Option<Reservation>, Option<OwnedSemaphorePermit>) {
+        match self {
+            Self::All(reservation) => (Some(reservation), None),
+            Self::Ring(place) => (None, Some(place)),
+        }
+    }
+}
+
 /// Paths of films that are larger than the cache, so that each viewer's range goes to the origin.
 #[derive(Default)]
 pub(super) struct LargeFilms(Mutex<HashMap<String, Instant>>);

@@ -133,7 +133,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    /// The viewer has so many bytes of a response that comes through a ring.
+    /// The viewer has this many bytes of a response that comes through a ring.
     pub(super) fn took(&self, bytes: u64) {
         // If there is no receiver, the helper is gone.
         let _ = self.asks.send(EdgeAsk::Taken { ticket: self.ticket, bytes });
