@@ -1,8 +1,8 @@
 //! Reports of viewers' quality of experience on one node, for its gateways.
 //!
 //! A report is immutable, and a node sends it to each gateway until that gateway has accepted it, like a [`WatchReport`](crate::WatchReport). It
-//! is about whole sessions, in groups of ten at least ([`qoe::CELL_SESSIONS_MIN`]): never about one viewer. It is bounded by
-//! [`qoe::CELLS_MAX`] groups. A minute without enough sessions has no report.
+//! is about whole sessions, in groups of ten at least ([`qoe::CELL_SESSIONS_MIN`]). The groups of a dimension are exactly all sessions, so that
+//! subtraction doesn't reveal a smaller group. A report is bounded by [`qoe::CELLS_MAX`] groups. A minute without enough sessions has none.
 
 use qoe::{CELL_SESSIONS_MIN, CELLS_MAX, Dimension, NETWORK_BITS_V4, NETWORK_BITS_V6, SumsCell};
 use serde::{Deserialize, Serialize};
@@ -42,10 +42,8 @@ pub struct ExperienceReport {
 impl ExperienceReport {
     /// The number of sessions: each is in one group of a dimension at most.
     pub fn sessions(&self) -> u64 {
-        let of_one = self.cells.chunk_by(|one, next| one.by == next.by).map(|cells| {
-            cells.iter().fold(0_u64, |sum, cell| sum.saturating_add(cell.sums.sessions))
-        });
-        of_one.max().unwrap_or(0)
+        let of_one = self.cells.chunk_by(|one, next| one.by == next.by);
+        of_one.map(|cells| sessions(cells.iter())).max().unwrap_or(0)
     }
 
     /// Adds the groups of titles that are not the fleet's to the group without a name: they are private.
@@ -85,8 +83,22 @@ impl ExperienceReport {
         if !self.cells.is_sorted_by(|one, next| key(one) < key(next)) {
             return wrong("groups are not sorted, or one is there twice");
         }
-        self.cells.iter().try_for_each(check_cell)
+        self.cells.iter().try_for_each(check_cell)?;
+        // A dimension may be missing as a whole.
+        let all = sessions(self.cells.iter().filter(|cell| cell.by == Dimension::All.as_str()));
+        let mut by_dimension = self.cells.chunk_by(|one, next| one.by == next.by);
+        let is_part = |cells: &[SumsCell]| {
+            Dimension::named(&cells[0].by).is_some() && sessions(cells.iter()) != all
+        };
+        match by_dimension.any(is_part) {
+            true => wrong("the groups of a dimension are not all sessions"),
+            false => Ok(()),
+        }
     }
+}
+
+fn sessions<'c>(cells: impl Iterator<Item = &'c SumsCell>) -> u64 {
+    cells.fold(0, |sum, cell| sum.saturating_add(cell.sums.sessions))
 }
 
 fn check_cell(cell: &SumsCell) -> Result<(), OutOfBounds> {
@@ -140,7 +152,7 @@ mod tests {
         let cells = vec![
             cell("all", "", 30),
             cell("network", "198.51.0.0/16", 12),
-            cell("network", "2001:db8::/32", 11),
+            cell("network", "2001:db8::/32", 18),
             cell("player", "avplayer", 30),
             cell("title", "", 10),
             cell("title", "films/a", 20),
@@ -175,8 +187,11 @@ mod tests {
     fn titles_that_are_not_the_fleets_lose_their_names() {
         let mut own = report();
         own.cells.push(cell("title", "private/b", 15));
-        own.cells.insert(4, cell("title", "/", 12));
-        own.cells.swap(4, 5);
+        own.cells.insert(5, cell("title", "/", 12));
+        for at in [0, 3] {
+            own.cells[at].sums.sessions = 57;
+        }
+        own.cells[2].sums.sessions = 45;
         own.hide_titles(|path| path.starts_with("films/"));
         assert_eq!((own.check(), own.cells.len()), (Ok(()), 6));
         assert_eq!((own.cells[4].name.as_str(), own.cells[4].sums.sessions), ("", 37));
@@ -191,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_report_that_cannot_be_is_refused() {
-        let broken: [fn(&mut ExperienceReport); 12] = [
+        let broken: [fn(&mut ExperienceReport); 14] = [
             |one| one.version = 2,
             |one| one.boot = "../x".into(),
             |one| one.seconds = 0,
@@ -203,6 +218,9 @@ mod tests {
             |one| one.cells[1].name = "198.51.100.0/24".into(),
             |one| one.cells[0].sums.sessions = 9,
             |one| one.cells[0].sums.not_started = 31,
+            // What is left of all sessions would be one.
+            |one| one.cells[0].sums.sessions = 31,
+            |one| drop(one.cells.remove(0)),
             |one| one.cells = vec![cell("all", "", 10); CELLS_MAX + 1],
         ];
         for (number, break_it) in broken.iter().enumerate() {

@@ -111,7 +111,8 @@ mod tests {
     use serde_json::{Value, json};
 
     fn cell(by: &str, name: &str) -> Value {
-        json!({ "by": by, "name": name, "sums": { "sessions": 12, "not_started": 2 } })
+        let sessions = if by == "all" { 24 } else { 12 };
+        json!({ "by": by, "name": name, "sums": { "sessions": sessions, "not_started": 2 } })
     }
 
     fn viewing(boot: &str, numbers: std::ops::RangeInclusive<u64>) -> ServerViewing {

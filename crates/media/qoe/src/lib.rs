@@ -49,4 +49,4 @@ pub use show::{expose, json, metrics};
 pub use spread::SparseBuckets;
 pub use sums::{COUNTED_MS, SessionSums};
 pub use tally::{CELL_SESSIONS_MIN, CELLS_MAX, ClosedTally, Dimension, SumsCell, Tally};
-pub use viewer_group::{NETWORK_BITS_V4, NETWORK_BITS_V6, ViewerGroup};
+pub use viewer_group::{NETWORK_BITS_V4, NETWORK_BITS_V6, ViewerGroup, is_player};

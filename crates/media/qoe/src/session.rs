@@ -215,7 +215,7 @@ impl Session {
         let now_ms = report.at_ms().max(self.last_ms);
         let mut news = News::default();
         self.scope.take(&report.path, report.object == ObjectType::Manifest);
-        self.beginning.take(report, is_media(report));
+        self.beginning.take(report);
         self.take_start(report, now_ms, &mut news);
         if self.started_ms.is_some() {
             self.take_stall(report, now_ms);

@@ -15,7 +15,7 @@ const STALLS_MAX: u64 = COUNTED_MS / 1000;
 /// The highest bit rate that a player may report, as in `cmcd.rs`.
 const KBPS_MAX: u64 = 10_000_000;
 
-/// SessionSums over sessions. A server of another release may have made them: unknown fields are ignored, and missing ones are 0.
+/// Sums over sessions. A server of another release may have made them: unknown fields are ignored, and missing ones are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionSums {
@@ -118,6 +118,28 @@ impl SessionSums {
             [&self.play_delay_ms, &self.time_to_quality_ms, &self.stall_ms, &self.bitrate_kbps];
         // The fields take as much as some twenty buckets.
         20 + spreads.iter().map(|spread| spread.buckets()).sum::<usize>()
+    }
+
+    /// Takes less memory: distributions become coarser ([`SparseBuckets`] with 8 buckets in an octave instead of 64).
+    pub fn coarsen(&mut self) {
+        self.spreads().into_iter().for_each(SparseBuckets::coarsen);
+    }
+
+    /// Takes little memory: only counts are left, without distributions.
+    pub fn drop_spreads(&mut self) {
+        self.spreads().into_iter().for_each(|spread| *spread = SparseBuckets::default());
+    }
+
+    fn spreads(&mut self) -> [&mut SparseBuckets; 4] {
+        let Self { play_delay_ms, time_to_quality_ms, stall_ms, bitrate_kbps, .. } = self;
+        [play_delay_ms, time_to_quality_ms, stall_ms, bitrate_kbps]
+    }
+
+    /// Whether they can be saved ones, also after [`coarsen`](Self::coarsen) and [`drop_spreads`](Self::drop_spreads).
+    pub fn is_readable(&self) -> bool {
+        let spreads =
+            [&self.play_delay_ms, &self.time_to_quality_ms, &self.stall_ms, &self.bitrate_kbps];
+        self.troubled() <= self.sessions && spreads.iter().all(|spread| spread.is_readable())
     }
 
     /// Whether sessions could have made them. No count can be larger than the number of sessions allows.

@@ -1,5 +1,7 @@
 //! Sessions of several titles, networks and players, counted as a fleet's gateways get them.
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::{Cmcd, Collector, Delivery, QoeReport, ViewerGroup};
 
@@ -71,53 +73,112 @@ fn a_session_counts_in_its_groups_when_its_first_five_minutes_are_over() {
 }
 
 #[test]
-fn a_group_of_fewer_than_ten_sessions_waits_for_more() {
+fn a_group_of_fewer_than_ten_sessions_is_not_what_others_leave_of_all() {
     let mut collector = Collector::default();
-    for id in 0..19 {
-        watch(&mut collector, 0, id, if id < 10 { "a" } else { "b" }, [192, 0, 2, 1]);
+    for id in 0..31 {
+        let title = ["a", "b", "c"][(id as usize / 10).min(2)];
+        watch(&mut collector, 0, id, if id == 30 { "d" } else { title }, [192, 0, 2, 1]);
     }
     collector.advance(REPORTED_MS);
-    let first = told(&collector);
-    assert_eq!((sessions(&first, "title", "a"), sessions(&first, "title", "b")), (10, 0));
-    assert_eq!(sessions(&first, "all", ""), 19);
-    watch(&mut collector, REPORTED_MS, 100, "b", [192, 0, 2, 1]);
-    collector.advance(2 * REPORTED_MS);
-    let second = told(&collector);
-    assert_eq!(sessions(&second, "title", "b"), 10);
-    assert_eq!(sessions(&second, "all", ""), 19, "one session more waits");
-}
-
-#[test]
-fn a_group_that_stays_small_for_an_hour_loses_its_name() {
-    let mut collector = Collector::default();
-    for id in 0..14 {
-        watch(&mut collector, 0, id, if id < 7 { "a" } else { "b" }, [192, 0, 2, 1]);
-    }
-    for minute in 0..70 {
+    assert_eq!(told(&collector), BTreeMap::new(), "a third would have no title");
+    for minute in 1..11 {
         collector.advance(REPORTED_MS + minute * MINUTE_MS);
     }
     let told = told(&collector);
-    assert_eq!((sessions(&told, "title", "a"), sessions(&told, "title", "")), (0, 14));
+    assert_eq!(sessions(&told, "all", ""), 31);
+    let titles: Vec<_> = ["a", "b", "c", "d", ""].map(|name| sessions(&told, "title", name)).into();
+    assert_eq!(titles, [10, 10, 0, 0, 11], "c hides the session of d");
 }
 
 #[test]
-fn groups_are_bounded_and_no_session_is_lost() {
+fn fewer_than_ten_sessions_in_an_hour_are_in_no_report() {
     let mut collector = Collector::default();
-    let sessions_count = 20 * CELLS_MAX as u64;
-    for id in 0..sessions_count {
-        watch(&mut collector, id % 1000, id, &format!("t{}", id / 10), [192, 0, 2, 1]);
-        if id % 20_000 == 19_999 {
-            collector.advance(10_000);
-        }
+    for id in 0..9 {
+        watch(&mut collector, 0, id, "a", [192, 0, 2, 1]);
+    }
+    for minute in 0..70 {
+        collector.advance(COUNTED_MS + minute * MINUTE_MS);
+    }
+    watch(&mut collector, 80 * MINUTE_MS, 10, "a", [192, 0, 2, 1]);
+    for minute in 80..100 {
+        collector.advance(minute * MINUTE_MS);
+    }
+    assert_eq!((told(&collector), collector.tally().dropped_total()), (BTreeMap::new(), 9));
+}
+
+#[test]
+fn a_title_that_many_watch_keeps_its_name_among_many_rare_ones() {
+    let mut collector = Collector::default();
+    for id in 0..20 * CELLS_MAX as u64 {
+        let title = if id % 20 == 19 { "popular".to_owned() } else { format!("t{id}") };
+        watch(&mut collector, id % 1000, id, &title, [192, 0, 2, 1]);
     }
     collector.advance(10_000);
     collector.advance(REPORTED_MS);
+    assert!(collector.tally().groups.iter().all(|groups| groups.len() <= WAITING_MAX));
+    collector.advance(REPORTED_MS + 10 * MINUTE_MS);
     let told = told(&collector);
     assert!(told.len() <= CELLS_MAX, "{}", told.len());
+    assert!(sessions(&told, "title", "popular") > 900, "{told:?}");
     let titles = told.iter().filter(|((by, _), _)| by == "title");
+    assert_eq!(titles.map(|(_, count)| count).sum::<u64>(), 20 * CELLS_MAX as u64);
+}
+
+#[test]
+fn a_report_has_bounded_groups_and_loses_no_session() {
+    let mut collector = Collector::default();
+    let sessions_count = 15 * CELLS_MAX as u64;
+    for id in 0..sessions_count {
+        watch(&mut collector, 0, id, &format!("t{}", id / 10), [192, 0, 2, 1]);
+    }
+    collector.advance(10_000);
+    collector.advance(REPORTED_MS);
+    collector.advance(REPORTED_MS + 10 * MINUTE_MS);
+    let told = told(&collector);
+    let titles = told.iter().filter(|((by, _), _)| by == "title");
+    assert_eq!(titles.clone().count(), NAMES_MAX + 1);
     assert_eq!(titles.map(|(_, count)| count).sum::<u64>(), sessions_count);
-    assert_eq!(sessions(&told, "all", ""), sessions_count);
-    assert!(sessions(&told, "title", "") > 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Whatever viewers do, no subtraction of a report's groups from all sessions leaves one to nine of them.
+    #[test]
+    fn subtraction_reveals_no_small_group(
+        minutes in prop::collection::vec(prop::collection::vec((0..9_u32, 0..6_u8, 0..4_u8), 0..40), 1..30),
+    ) {
+        let mut tally = Tally::default();
+        let mut counted = 0;
+        for (minute, began) in minutes.iter().enumerate() {
+            for (title, network, player) in began {
+                let mut cmcd = Cmcd::default();
+                cmcd.read(b"ot=v,su,bl=0");
+                let report = QoeReport::new(0, 1, b"x/1.m4s", &cmcd);
+                let mut session = Session::of(&report);
+                session.take(&report);
+                let agent = ["Roku", "VLC", "Tizen", "Lavf"][usize::from(*player)];
+                session.group = Some(ViewerGroup::of([10, *network, 0, 1].into(), Some(agent.as_bytes())));
+                // Some titles are watched more than others.
+                tally.count(&format!("t{}", title * title / 9), &session);
+                counted += 1;
+            }
+            tally.advance((minute as u64 + 1) * MINUTE_MS);
+        }
+        let mut reported = 0;
+        // Only the last few are kept.
+        for closed in tally.after(0) {
+            let all = closed.cells[0].sums.sessions;
+            prop_assert_eq!(closed.cells[0].by.as_str(), "all");
+            reported += all;
+            for of_one in closed.cells.chunk_by(|one, next| one.by == next.by) {
+                let sessions = of_one.iter().map(|cell| cell.sums.sessions);
+                prop_assert!(sessions.clone().all(|count| count >= CELL_SESSIONS_MIN));
+                prop_assert_eq!(sessions.sum::<u64>(), all, "exactly the same sessions");
+            }
+            prop_assert_eq!(closed.cells.chunk_by(|one, next| one.by == next.by).count(), 4);
+        }
+        prop_assert!(reported <= counted);
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The groups that a viewer is counted in: large ones, so that no group is one person.
+//! The groups that a viewer is counted in: large ones, so that a group's name says little about a person.
 //!
 //! Networks are prefixes of a fixed length: 65,536 addresses of IPv4, and of IPv6 the least that an internet provider gets (a /32; RIPE-738
 //! section 5.1.1). A player is one of a few names, whatever its `User-Agent` says.
@@ -34,6 +34,11 @@ const PLAYERS: [(&str, &str); 17] = [
 
 /// The name of any other player.
 const OTHER: &str = "other";
+
+/// Whether players are grouped by this name.
+pub fn is_player(name: &str) -> bool {
+    name == OTHER || PLAYERS.iter().any(|(_, player)| *player == name)
+}
 
 /// A network of many viewers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +125,7 @@ mod tests {
         );
         assert_eq!(player("tv.example/4.1 (Linux;Android 14) AndroidXMedia3/1.4.1"), "exoplayer");
         assert_eq!(player("my name is Anna"), "other");
+        assert!(is_player("other") && is_player("edge") && !is_player("anna"));
         assert_eq!(ViewerGroup::of("192.0.2.1".parse().unwrap(), None).player(), "other");
     }
 }
