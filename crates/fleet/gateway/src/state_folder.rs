@@ -29,7 +29,7 @@ const ISSUES_BYTES_MAX: u32 = 128 << 20;
 /// Viewers' experience in the whole fleet.
 const EXPERIENCE: &str = "experience.json";
 
-/// 37 slots of 8 MB in memory take three times that as text; ordinary fleets' take a few MB.
+/// 43 slots of 8 MB in memory take two or three times that as text; ordinary fleets' take a few MB.
 const EXPERIENCE_BYTES_MAX: u32 = 1 << 30;
 
 /// Messages that wait for the webhook, and the issues that it knows.

@@ -29,6 +29,11 @@ pub(super) const EXPERIENCE: &[ApiField] = &[
     needed("over", Text, "now, day or week."),
     needed("by", Text, "What the rows are of."),
     needed("since_unix_seconds", Whole, "From when sessions count, since 1970."),
+    needed(
+        "complete_since_unix_seconds",
+        Whole,
+        "From when this gateway has all reports: later, if it is new or was away for more than an hour.",
+    ),
     needed("total", Object, "All sessions: a row without a name."),
     needed("row_count", Whole, "The number of rows without the limit."),
     needed(
@@ -38,6 +43,7 @@ pub(super) const EXPERIENCE: &[ApiField] = &[
          stalls, stalled_seconds, played_seconds, stall_ratio, play_delay_seconds, time_to_quality_seconds, stall_seconds, \
          megabits_per_second}. A count of sessions is {count, share, low, high}, a quantity is null or {count, mean, median, worst_tenth}, \
          and each of the latter two is {value, low, high}: the true value is between low and high in 95 of 100 cases. \
+         A quantity of fewer than ten sessions is null, and so is a worst tenth of fewer than 35. \
          Sessions in groups without a name come last, with a null name.",
     ),
 ];
@@ -61,13 +67,15 @@ pub(super) async fn list(call: Call) -> Answer {
         let world = gateway.live().world();
         let region = |site: &Name| world.sites.get(site).map(|site| site.region.clone());
         let scope = RowsScope { sites: sites.as_deref(), region: &region };
-        gateway.live().experience().rows(window, by, &scope, gateway.now())
+        let view = gateway.live().experience().view(window, gateway.now());
+        view.rows(by, &scope)
     });
     let mut made = made.await.map_err(|error| ApiError::Broken(error.to_string()))?;
     let row_count = made.rows.len();
     made.rows.truncate(limit);
     object(json!({
         "over": window.as_str(), "by": by.as_str(), "since_unix_seconds": made.since_unix_seconds,
+        "complete_since_unix_seconds": made.complete_since_unix_seconds,
         "total": made.total, "row_count": row_count, "rows": made.rows,
     }))
 }

@@ -7,8 +7,11 @@
 //! - A lying node can do little harm. It reports for its own site, at most as many sessions as it could have served since its last report, plus up
 //!   to an hour's worth at once, because honest nodes save an hour of reports while the gateway is away; and its sums are those of sessions
 //!   ([`qoe::SessionSums::is_sound`]).
-//! - Nothing here is about fewer than ten sessions ([`qoe::CELL_SESSIONS_MIN`]), and there are no addresses and no session names.
-//! - Memory is bounded: 8 MB for each of 37 slots.
+//! - Nothing here is about fewer than ten sessions ([`qoe::CELL_SESSIONS_MIN`]), nor is what subtraction leaves, and there are no addresses and no
+//!   session names.
+//! - Memory is bounded: 8 MB for each of 43 slots; twice that for those that change while they are saved or listed. A full slot takes room from the
+//!   site with the most, so a liar takes none from others.
+//! - What is saved can be read: a slot that would be too large is made smaller, and a group that is damaged is left out.
 //!
 //! Read first: `slot.rs`, then `ring.rs`; `rows.rs` makes the lists that operators see.
 
@@ -19,23 +22,27 @@ mod slot;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_protocol::{ExperienceReport, Name, PublishedTitle};
 use qoe::{Dimension, SessionSums};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use self::ring::Ring;
-use self::slot::{CellKey, GroupedBy};
+use self::slot::{CellKey, GroupedBy, KeptSlot, Slot};
 use crate::clock::Now;
 use crate::live::{RejectedMessage, Speaker};
 use steering::CLAIM_BITS_PER_SECOND_MAX;
 
 pub use self::ring::ExperienceWindow;
-pub use self::rows::{ExperienceRow, ExperienceRows, RowsBy, RowsScope};
+pub use self::rows::{ExperienceRow, ExperienceRows, ExperienceView, RowsBy, RowsScope};
 
 /// A node may claim this much time at its ceiling in one report.
 const CREDIT_SECONDS: f64 = 3600.0;
+
+/// How long nodes keep reports for a gateway that is away.
+const REPORTS_KEPT_SECONDS: u64 = 3600;
 
 /// What a session takes at least: two seconds of the lowest usual bit rate. Sessions that never start take less, but a box whose viewers don't get
 /// their films is not at its ceiling.
@@ -52,8 +59,10 @@ pub struct ExperienceCounts {
     pub unknown_titles: u64,
     /// Groups that joined the one without a name, because there were too many.
     pub no_room: u64,
-    /// Groups in dimensions of a later release, which were ignored.
+    /// Groups in dimensions of a later release, which were ignored, and of players that only a later release knows.
     pub unknown_dimensions: u64,
+    /// Saved groups that could not be read at the start.
+    pub unread: u64,
 }
 
 /// Counts of a site's sessions since the start.
@@ -88,24 +97,63 @@ pub struct FleetExperience {
     total: SessionSums,
     by_site: BTreeMap<Name, SiteSessions>,
     counts: ExperienceCounts,
+    /// From when there are all reports, since 1970; 0 before the first one.
+    complete_since: u64,
     is_unsaved: bool,
 }
 
 /// The file. A gateway of another release may have written it, so unknown fields are ignored.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct KeptExperience {
+    version: u32,
+    #[serde(default)]
+    complete_since: u64,
+    #[serde(default)]
+    saved: u64,
+    lines: BTreeMap<Name, LastReport>,
+    windows: BTreeMap<String, Vec<KeptSlot>>,
+}
+
+/// What is to be saved. It shares the slots, so nothing has to be locked while it is written.
+#[derive(Serialize)]
+pub struct UnsavedExperience {
     /// The version of this format: 1.
     version: u32,
+    /// From when there are all reports, since 1970.
+    complete_since: u64,
+    /// When it was saved.
+    saved: u64,
     lines: BTreeMap<Name, LastReport>,
     /// The slots of each window, by its name.
-    windows: BTreeMap<String, Vec<slot::Slot>>,
+    #[serde(serialize_with = "shown_windows")]
+    windows: BTreeMap<&'static str, Vec<Arc<Slot>>>,
+}
+
+fn shown_windows<S: Serializer>(
+    windows: &BTreeMap<&'static str, Vec<Arc<Slot>>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    fn slots(slots: &[Arc<Slot>]) -> Vec<&Slot> {
+        slots.iter().map(Arc::as_ref).collect()
+    }
+    serializer.collect_map(windows.iter().map(|(name, own)| (name, slots(own))))
+}
+
+impl UnsavedExperience {
+    /// The file's JSON.
+    ///
+    /// # Panics
+    /// Never: JSON can express everything in it.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it is plain JSON")
+    }
 }
 
 impl Default for FleetExperience {
     fn default() -> Self {
         let (lines, total, by_site, counts) = Default::default();
         let rings = ExperienceWindow::ALL.map(Ring::new);
-        Self { lines, rings, total, by_site, counts, is_unsaved: false }
+        Self { lines, rings, total, by_site, counts, complete_since: 0, is_unsaved: false }
     }
 }
 
@@ -122,6 +170,9 @@ impl FleetExperience {
         self.admit(from, report, now)?;
         self.counts.reports += 1;
         self.is_unsaved = true;
+        if self.complete_since == 0 {
+            self.complete_since = now.unix_seconds();
+        }
         let at = report.ended_unix_seconds.min(now.unix_seconds());
         let is_known =
             |path: &str| titles.binary_search_by(|title| title.path.as_str().cmp(path)).is_ok();
@@ -133,6 +184,11 @@ impl FleetExperience {
             let mut name = cell.name.as_str();
             if by == Dimension::Title && !name.is_empty() && !is_known(name) {
                 self.counts.unknown_titles += 1;
+                name = "";
+            }
+            // A name that no node chooses would be one that a lying node makes up.
+            if by == Dimension::Player && !name.is_empty() && !qoe::is_player(name) {
+                self.counts.unknown_dimensions += 1;
                 name = "";
             }
             self.add(&CellKey::new(from.site, by.into(), name), &cell.sums, at, now);
@@ -184,21 +240,21 @@ impl FleetExperience {
         Ok(())
     }
 
-    /// The groups of a window, the worst first.
-    pub fn rows(
-        &self,
-        window: ExperienceWindow,
-        by: RowsBy,
-        scope: &RowsScope<'_>,
-        now: Now,
-    ) -> ExperienceRows {
+    /// What a window has now.
+    pub fn view(&self, window: ExperienceWindow, now: Now) -> ExperienceView {
         let [recent, hours, days] = &self.rings;
         let ring = match window {
             ExperienceWindow::Now => recent,
             ExperienceWindow::Day => hours,
             ExperienceWindow::Week => days,
         };
-        rows::of(ring, by, scope, now.unix_seconds())
+        let (since_unix_seconds, slots) = ring.at(now.unix_seconds());
+        let complete_since = match self.complete_since {
+            0 => now.unix_seconds(),
+            since => since,
+        };
+        let complete_since_unix_seconds = complete_since.max(since_unix_seconds);
+        ExperienceView { since_unix_seconds, complete_since_unix_seconds, slots }
     }
 
     /// All sessions since the start of this gateway.
@@ -222,22 +278,21 @@ impl FleetExperience {
         self.lines.retain(|name, _| is_there(name));
     }
 
-    /// The file's JSON, if there is anything new. Slots that have ended are left out.
-    ///
-    /// # Panics
-    /// Never: JSON can express everything in it.
-    pub fn unsaved(&mut self, now: Now) -> Option<Vec<u8>> {
+    /// What is to be saved, if there is anything new.
+    pub fn unsaved(&mut self, now: Now) -> Option<UnsavedExperience> {
         if !std::mem::take(&mut self.is_unsaved) {
             return None;
         }
         let lines = self.lines.iter().map(|(name, line)| (name.clone(), line.last.clone()));
-        let windows = self.rings.iter_mut().map(|ring| {
-            ring.drop_old(now.unix_seconds());
-            (ring.window().as_str().to_owned(), ring.slots().cloned().collect())
-        });
-        let kept =
-            KeptExperience { version: 1, lines: lines.collect(), windows: windows.collect() };
-        Some(serde_json::to_vec(&kept).expect("it is plain JSON"))
+        let windows =
+            self.rings.iter().map(|ring| (ring.window().as_str(), ring.slots().cloned().collect()));
+        Some(UnsavedExperience {
+            version: 1,
+            complete_since: self.complete_since,
+            saved: now.unix_seconds(),
+            lines: lines.collect(),
+            windows: windows.collect(),
+        })
     }
 
     /// Saves everything with the next call of [`unsaved`](Self::unsaved), because the last one could not be written.
@@ -245,20 +300,25 @@ impl FleetExperience {
         self.is_unsaved = true;
     }
 
-    /// Continues with the JSON of [`unsaved`](Self::unsaved).
+    /// Continues with the JSON of [`unsaved`](Self::unsaved). Groups that can't be read are left out and counted.
     ///
     /// # Errors
-    /// If it is damaged, or from another release that can't be read.
+    /// If it is not such JSON, or from another release that can't be read.
     pub fn from_bytes(bytes: &[u8], now: Now) -> Result<Self, String> {
         let kept: KeptExperience =
             serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if kept.version != 1 {
             return Err("version is not 1: it is from another release".to_owned());
         }
-        let mut own = Self::default();
+        let mut own = Self { complete_since: kept.complete_since, ..Self::default() };
+        // Nodes keep an hour of reports for a gateway that is away.
+        if now.unix_seconds() > kept.saved.saturating_add(REPORTS_KEPT_SECONDS) {
+            own.complete_since = now.unix_seconds() - REPORTS_KEPT_SECONDS;
+        }
+        let mut windows = kept.windows;
         for ring in &mut own.rings {
-            let slots = kept.windows.get(ring.window().as_str()).cloned().unwrap_or_default();
-            ring.restore(slots, now.unix_seconds())?;
+            let slots = windows.remove(ring.window().as_str()).unwrap_or_default();
+            own.counts.unread += ring.restore(slots, now.unix_seconds());
         }
         own.lines = kept
             .lines

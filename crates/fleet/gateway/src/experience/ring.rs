@@ -1,10 +1,11 @@
 //! The slots of a window of time that moves on.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use qoe::SessionSums;
 
-use super::slot::{CellKey, Slot};
+use super::slot::{CellKey, KeptSlot, Slot};
 
 /// The time that a list covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +52,14 @@ impl ExperienceWindow {
     }
 }
 
+/// More slots than a window needs. Slots outside it are kept until their room is needed: a clock that leaps forwards and back takes no history.
+const SPARE: u64 = 2;
+
 /// The slots of a window, the oldest first.
 pub(super) struct Ring {
     window: ExperienceWindow,
-    slots: VecDeque<Slot>,
+    /// Each is shared with those who list or save it, and copied if it changes meanwhile.
+    slots: VecDeque<Arc<Slot>>,
 }
 
 impl Ring {
@@ -68,32 +73,40 @@ impl Ring {
 
     /// Adds sums of the time `at`, if the window still has it. Returns how many groups lost their names.
     pub(super) fn add(&mut self, key: &CellKey, sums: &SessionSums, at: u64, now: u64) -> u64 {
-        self.drop_old(now);
         if at < self.window.since(now) {
             return 0;
         }
         let (seconds, _) = self.window.slots();
         let start = at - at % seconds;
-        let place = self.slots.partition_point(|slot| slot.start < start);
-        if self.slots.get(place).is_none_or(|slot| slot.start != start) {
-            self.slots.insert(place, Slot::new(start));
+        let slots = &mut self.slots;
+        let mut place = slots.partition_point(|slot| slot.start < start);
+        if slots.get(place).is_none_or(|slot| slot.start != start) {
+            slots.insert(place, Arc::new(Slot::new(start)));
+            self.make_room(now);
+            place = self.slots.partition_point(|slot| slot.start < start);
         }
-        self.slots[place].add(key, sums)
+        Arc::make_mut(&mut self.slots[place]).add(key, sums)
     }
 
-    /// Drops slots that have left the window, and any from the future, which a clock that was wrong has left.
-    pub(super) fn drop_old(&mut self, now: u64) {
+    /// Drops slots outside the window if there are too many.
+    fn make_room(&mut self, now: u64) {
+        let (since, (_, count)) = (self.window.since(now), self.window.slots());
+        while self.slots.len() as u64 > count + 1 + SPARE {
+            let is_outside = |slot: &Arc<Slot>| slot.start < since || slot.start > now;
+            // No more than `count + 1` are inside.
+            let Some(at) = self.slots.iter().position(is_outside) else { break };
+            self.slots.remove(at);
+        }
+    }
+
+    /// From when the window at `now` counts, and its slots.
+    pub(super) fn at(&self, now: u64) -> (u64, Vec<Arc<Slot>>) {
         let since = self.window.since(now);
-        self.slots.retain(|slot| slot.start >= since && slot.start <= now);
+        let is_inside = |slot: &&Arc<Slot>| slot.start >= since && slot.start <= now;
+        (since, self.slots.iter().filter(is_inside).cloned().collect())
     }
 
-    /// The slots of the window at `now`, and when the first of them begins.
-    pub(super) fn at(&self, now: u64) -> (u64, impl Iterator<Item = &Slot>) {
-        let since = self.window.since(now);
-        (since, self.slots.iter().filter(move |slot| slot.start >= since && slot.start <= now))
-    }
-
-    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Arc<Slot>> {
         self.slots.iter()
     }
 
@@ -102,16 +115,22 @@ impl Ring {
         self.slots.iter().map(|slot| slot.cells.len()).sum()
     }
 
-    /// Continues with saved slots.
-    pub(super) fn restore(&mut self, slots: Vec<Slot>, now: u64) -> Result<(), String> {
-        let (seconds, count) = self.window.slots();
-        let fits = |slot: &Slot| slot.start % seconds == 0 && slot.is_sound();
-        let is_sorted = slots.is_sorted_by(|one, next| one.start < next.start);
-        if slots.len() as u64 > count + 1 || !is_sorted || !slots.iter().all(fits) {
-            return Err(format!("the slots of {:?} are not sound", self.window.as_str()));
+    /// Continues with saved slots. Returns how many of their groups can't be read.
+    pub(super) fn restore(&mut self, slots: Vec<KeptSlot>, now: u64) -> u64 {
+        let (seconds, _) = self.window.slots();
+        let mut unread = 0;
+        for kept in slots {
+            let place = self.slots.partition_point(|slot| slot.start < kept.start);
+            let is_there = self.slots.get(place).is_some_and(|slot| slot.start == kept.start);
+            if kept.start % seconds != 0 || is_there {
+                unread += kept.cells.len() as u64;
+                continue;
+            }
+            let (slot, left_out) = Slot::restored(kept);
+            unread += left_out;
+            self.slots.insert(place, Arc::new(slot));
+            self.make_room(now);
         }
-        self.slots = slots.into();
-        self.drop_old(now);
-        Ok(())
+        unread
     }
 }

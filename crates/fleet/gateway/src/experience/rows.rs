@@ -2,13 +2,13 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fleet_protocol::Name;
-use qoe::{Interval, SessionSums, SparseBuckets};
+use qoe::{CELL_SESSIONS_MIN, Interval, SessionSums, SparseBuckets};
 use serde::Serialize;
 
-use super::ring::Ring;
-use super::slot::{CellKey, GroupedBy};
+use super::slot::{CellKey, GroupedBy, Slot};
 
 /// What rows are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +91,8 @@ struct QuantityShown {
     count: u64,
     mean: f64,
     median: QuantileShown,
-    /// The bad end: nine of ten sessions are better.
-    worst_tenth: QuantileShown,
+    /// The bad end: nine of ten sessions are better. `None` if there are too few to say.
+    worst_tenth: Option<QuantileShown>,
 }
 
 /// The figures of a group.
@@ -123,19 +123,43 @@ pub struct ExperienceRow {
 pub struct ExperienceRows {
     /// From when, since 1970.
     pub since_unix_seconds: u64,
+    /// From when this gateway has all reports: later than the former, if it is new or was away.
+    pub complete_since_unix_seconds: u64,
     /// All sessions.
     pub total: ExperienceRow,
     /// The groups, the worst first; the one without a name is last.
     pub rows: Vec<ExperienceRow>,
 }
 
-/// The list of a window.
-pub(super) fn of(ring: &Ring, by: RowsBy, scope: &RowsScope<'_>, now: u64) -> ExperienceRows {
-    let (since_unix_seconds, slots) = ring.at(now);
+/// What a window has at a moment. Nothing is locked while rows are made of it.
+pub struct ExperienceView {
+    pub(super) since_unix_seconds: u64,
+    pub(super) complete_since_unix_seconds: u64,
+    pub(super) slots: Vec<Arc<Slot>>,
+}
+
+impl ExperienceView {
+    /// The groups, the worst first. In each dimension they are exactly the total's sessions, because they are in each report; so no subtraction
+    /// reveals a group of fewer than ten.
+    pub fn rows(&self, by: RowsBy, scope: &RowsScope<'_>) -> ExperienceRows {
+        let (total, groups) = sums(&self.slots, by, scope);
+        let mut rows: Vec<_> = groups.into_iter().map(|(name, sums)| row(name, &sums)).collect();
+        rows.sort_by(worse);
+        let Self { since_unix_seconds, complete_since_unix_seconds, .. } = *self;
+        let total = row(String::new(), &total);
+        ExperienceRows { since_unix_seconds, complete_since_unix_seconds, total, rows }
+    }
+}
+
+fn sums(
+    slots: &[Arc<Slot>],
+    by: RowsBy,
+    scope: &RowsScope<'_>,
+) -> (SessionSums, BTreeMap<String, SessionSums>) {
     let mut total = SessionSums::default();
     let mut groups: BTreeMap<String, SessionSums> = BTreeMap::new();
     let counts = |key: &CellKey| scope.sites.is_none_or(|sites| sites.contains(&key.site));
-    for (key, sums) in slots.flat_map(|slot| &slot.cells).filter(|(key, _)| counts(key)) {
+    for (key, sums) in slots.iter().flat_map(|slot| &slot.cells).filter(|(key, _)| counts(key)) {
         if key.by == GroupedBy::All {
             total.add(sums);
         }
@@ -143,9 +167,7 @@ pub(super) fn of(ring: &Ring, by: RowsBy, scope: &RowsScope<'_>, now: u64) -> Ex
             groups.entry(name(key, by, scope)).or_default().add(sums);
         }
     }
-    let mut rows: Vec<_> = groups.into_iter().map(|(name, sums)| row(name, &sums)).collect();
-    rows.sort_by(worse);
-    ExperienceRows { since_unix_seconds, total: row(String::new(), &total), rows }
+    (total, groups)
 }
 
 fn name(key: &CellKey, by: RowsBy, scope: &RowsScope<'_>) -> String {
@@ -202,8 +224,11 @@ fn shown_share(count: u64, of: u64) -> ShareShown {
     }
 }
 
-/// In thousands of the unit: seconds of milliseconds, megabits of kilobits.
+/// In thousands of the unit: seconds of milliseconds, megabits of kilobits. `None` if there are fewer values than a group has sessions.
 fn quantity(spread: &SparseBuckets, worst_tenth: f64) -> Option<QuantityShown> {
+    if spread.count() < CELL_SESSIONS_MIN {
+        return None;
+    }
     let at = |of_one| {
         let Interval { value, low, high } = spread.quantile(of_one)?;
         Some(QuantileShown { value: value / 1000.0, low: low / 1000.0, high: high / 1000.0 })
@@ -212,6 +237,6 @@ fn quantity(spread: &SparseBuckets, worst_tenth: f64) -> Option<QuantityShown> {
         count: spread.count(),
         mean: spread.mean()? / 1000.0,
         median: at(0.5)?,
-        worst_tenth: at(worst_tenth)?,
+        worst_tenth: at(worst_tenth).filter(|_| spread.has_interval(worst_tenth)),
     })
 }

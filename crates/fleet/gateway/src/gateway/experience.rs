@@ -24,7 +24,15 @@ impl Gateway {
             Err(error) => Err(error.to_string()),
         };
         match read {
-            Ok(experience) => *self.live.experience() = experience,
+            Ok(experience) => {
+                let unread = experience.counts().unread;
+                if unread > 0 {
+                    self.tell(&format!(
+                        "{unread} groups of what viewers experienced before this start can't be read, and are left out"
+                    ));
+                }
+                *self.live.experience() = experience;
+            }
             Err(why) => self.tell(&format!(
                 "cannot read what viewers experienced before this start, so its sums begin empty: {why}"
             )),
@@ -53,9 +61,10 @@ impl Gateway {
     /// # Errors
     /// If they can't be saved, in words. The next call tries again.
     pub fn keep_experience(&self) -> Result<(), String> {
+        // The lock is not held while JSON is made: nodes report meanwhile.
         let unsaved = self.live.experience().unsaved(self.now());
-        let Some(json) = unsaved else { return Ok(()) };
-        self.state.write_experience(&json).map_err(|error| {
+        let Some(unsaved) = unsaved else { return Ok(()) };
+        self.state.write_experience(&unsaved.to_json()).map_err(|error| {
             self.live.experience().note_unsaved();
             let folder = self.state.path().display();
             format!("cannot save what viewers experience in {folder}: {error}")

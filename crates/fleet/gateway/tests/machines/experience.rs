@@ -39,8 +39,8 @@ async fn send(client: &Client, gateway: &Gateway, report: &ExperienceReport) -> 
 /// Titles and their sessions.
 fn titles(gateway: &Gateway) -> Vec<(Option<String>, u64)> {
     let scope = RowsScope { sites: None, region: &|_| None };
-    let experience = gateway.live.experience();
-    let rows = experience.rows(ExperienceWindow::Now, RowsBy::Title, &scope, gateway.now()).rows;
+    let view = gateway.live.experience().view(ExperienceWindow::Now, gateway.now());
+    let rows = view.rows(RowsBy::Title, &scope).rows;
     rows.into_iter().map(|row| (row.name, row.sessions)).collect()
 }
 
