@@ -149,7 +149,7 @@ mod tests {
             posts.note(&event, BEGAN, at);
         }
         assert!(!posts.are_due() && posts.begin().is_none(), "no server is known");
-        posts.serve_from(&Url::parse("http://h:81/film/1.m4s").unwrap());
+        posts.serve_from(&"http://h:81/film/1.m4s".parse().unwrap());
         let (server, body) = posts.begin().unwrap();
         assert_eq!(server.authority(), "h:81");
         assert!(posts.begin().is_none(), "one post is under way");
