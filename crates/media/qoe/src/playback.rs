@@ -7,12 +7,18 @@
 //! * **Stalls**: `r` (rebuffering) after `p` or a pause. Before the first `p` it belongs to the start, and after `k` to the seek, as in CTA-5004-B.
 //! * **Played**: the time in `p`. A pause, a seek or a stall is not play.
 //!
+//! Stalls are counted between events only: the event that ends one may be lost, and a viewer who goes on watching must not seem to wait. Play is
+//! assumed to go on for [`UNTOLD_MS`] after the last event.
+//!
 //! A player may claim any time, so no more counts than has passed here since the session's first request, and [`EARLIER_MS`].
 
 use crate::event::{PlayerState, QoeEvent};
 
 /// A player may have started this long before its first request that arrived here.
 const EARLIER_MS: u64 = 60_000;
+
+/// Play goes on this long after an event without another one: a little more than the 30 s after which players post that nothing has changed.
+const UNTOLD_MS: u64 = 35_000;
 
 /// The longest play delay that counts: a day.
 const DELAY_MS_MAX: u64 = 86_400_000;
@@ -25,7 +31,7 @@ pub(crate) struct Playback {
     has_left: bool,
     /// The time of the last event, by the player's clock.
     timestamp_ms: u64,
-    /// When it arrived.
+    /// When it arrived. Events that are left out change neither.
     arrived_ms: u64,
     /// When the viewer wanted to watch, by the player's clock.
     starting_ms: Option<u64>,
@@ -41,7 +47,6 @@ pub(crate) struct Playback {
 impl Playback {
     /// Processes an event. Returns the play delay, if this event shows it. `passed_ms` is the time since the session's first request.
     pub(crate) fn take(&mut self, event: &QoeEvent, passed_ms: u64) -> Option<u64> {
-        self.arrived_ms = self.arrived_ms.max(event.at_ms());
         if event.is_error && self.error_ms.is_none_or(|error_ms| error_ms < event.timestamp_ms) {
             self.error_ms = Some(event.timestamp_ms);
             self.errors += 1;
@@ -49,6 +54,7 @@ impl Playback {
         if event.timestamp_ms < self.timestamp_ms {
             return None;
         }
+        self.arrived_ms = self.arrived_ms.max(event.at_ms());
         self.advance(event.timestamp_ms, passed_ms);
         event.state.and_then(|state| self.enter(state))
     }
@@ -118,15 +124,13 @@ impl Playback {
         self.state.is_some()
     }
 
-    /// Time played and time in stalls up to a request that arrived at `now_ms`. The present state has lasted since the last event, as far as anyone
-    /// has said.
+    /// Time played and time in stalls up to a request that arrived at `now_ms`.
     pub(crate) fn spent_ms(&self, now_ms: u64) -> (u64, u64) {
-        let since_ms = now_ms.saturating_sub(self.arrived_ms);
-        match self.lasting() {
-            Some(PlayerState::Playing) => (self.played_ms + since_ms, self.stalled_ms),
-            Some(PlayerState::Rebuffering) => (self.played_ms, self.stalled_ms + since_ms),
-            _ => (self.played_ms, self.stalled_ms),
-        }
+        let since_ms = match self.lasting() {
+            Some(PlayerState::Playing) => now_ms.saturating_sub(self.arrived_ms).min(UNTOLD_MS),
+            _ => 0,
+        };
+        (self.played_ms + since_ms, self.stalled_ms)
     }
 
     /// Whether playback was wanted.
@@ -222,7 +226,7 @@ mod tests {
         ];
         let (playback, delay_ms) = played(&events);
         assert_eq!((delay_ms, playback.stalls), (Some(2000), 1));
-        assert_eq!(playback.spent_ms(9500), (4000, 500));
+        assert_eq!(playback.spent_ms(9500), (4000, 0), "a stall counts when it is over");
         let (start, _) = played(&events[..2]);
         assert!(start.is_waiting() && start.was_wanted() && !start.has_played);
     }

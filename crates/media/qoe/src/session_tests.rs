@@ -229,8 +229,13 @@ fn what_is_watched_after_the_last_event_is_play() {
         (1.0, "e=ps,sid=\"x\",sta=s,ts=1790000000000"),
         (2.0, "e=ps,sid=\"x\",sta=p,ts=1790000001000"),
     ];
+    let (_, news) = with_posts(&[&start[..], &[(22.0, "ot=v,d=4000")]].concat());
+    assert_eq!(news.played_ms, 20_000);
     let (_, news) = with_posts(&[&start[..], &[(602.0, "ot=v,d=4000")]].concat());
-    assert_eq!(news.played_ms, 600_000);
+    assert_eq!(news.played_ms, 35_000, "an event may have been lost");
+    let end = (603.0, "e=ps,sid=\"x\",sta=e,ts=1790000602000");
+    let (_, news) = with_posts(&[&start[..], &[(602.0, "ot=v,d=4000"), end]].concat());
+    assert_eq!(news.played_ms, 601_000, "it has not");
     let waits = [(3.0, "e=e,ec=(\"x\"),sid=\"x\",sta=f,ts=1790000001500")];
     let (session, news) = with_posts(&[&start[..2], &waits].concat());
     let outcome = session.outcome();
@@ -238,6 +243,23 @@ fn what_is_watched_after_the_last_event_is_play() {
     assert_eq!((news.errors, news.play_delay_ms, news.played_ms), (1, None, 0));
     let (session, _) = with_posts(&start[..2]);
     assert!(session.outcome().never_started && session.outcome().gave_up);
+}
+
+#[test]
+fn an_event_that_is_lost_or_late_makes_no_stall_of_what_is_watched() {
+    let mut steps = vec![
+        (0.0, "ot=m,su"),
+        (1.0, "e=ps,sid=\"x\",sta=p,ts=1790000001000"),
+        (5.0, "e=ps,sid=\"x\",sta=r,ts=1790000005000"),
+    ];
+    steps.extend((3..300).map(|count| (f64::from(count) * 2.0, "ot=v,d=2000,bl=9000")));
+    let (session, news) = with_posts(&steps);
+    assert_eq!((news.stalls, news.stalled_ms, session.stalled_ms()), (1, 0, 0));
+    assert_eq!(session.outcome().rebuffer_millionths, Some(0));
+    // The event that ended it comes at last.
+    steps.push((600.0, "e=ps,sid=\"x\",sta=p,ts=1790000007000"));
+    let (_, news) = with_posts(&steps);
+    assert_eq!((news.stalls, news.stalled_ms, news.played_ms), (1, 2000, 4000));
 }
 
 #[test]
