@@ -17,6 +17,8 @@ export class Reports {
   private toldAt: number | null = null;
   private number = 0;
   private kept: string[] = [];
+  private posts = 0;
+  private isPosting = false;
   /** The server has said that it takes no events. */
   private isRefused = false;
 
@@ -35,8 +37,8 @@ export class Reports {
     // A film that is loaded again pauses without its viewer.
     on("pause", () => this.hasPlayed && !video.ended && video.readyState > video.HAVE_NOTHING && this.enter("a"));
     on("ended", () => this.enter("e"));
-    addEventListener("pagehide", () => this.leave());
-    window.setInterval(() => this.isOpen() && this.post("t"), STILL_MS);
+    addEventListener("pagehide", () => (this.leave(), void this.flush(true)));
+    window.setInterval(() => (this.isOpen() ? this.post("t") : void this.flush()), STILL_MS);
   }
 
   /** The film is loaded, perhaps again in the same session. */
@@ -87,15 +89,22 @@ export class Reports {
     void this.flush();
   }
 
-  private async flush(): Promise<void> {
+  /** One post at a time, so that events arrive in order; only a page that closes does not wait. */
+  private async flush(isLast = false): Promise<void> {
     const place = this.place();
-    if (place === undefined || this.isRefused || this.kept.length === 0) return;
+    if (place === undefined || this.isRefused || this.kept.length === 0 || (this.isPosting && !isLast)) return;
     const lines = this.kept.splice(0);
+    const own = (this.posts += 1);
+    this.isPosting = true;
     // The browser sends it even if the page is closed meanwhile.
     const post = { method: "POST", body: lines.join("\n"), keepalive: true, headers: { "Content-Type": "application/cmcd" } };
     const status = await fetch(place, post).then((answer) => answer.status, () => 0);
     const isLater = status === 0 || status === 408 || status === 429 || status >= 500;
-    if (isLater) this.kept.unshift(...lines);
-    else this.isRefused = status >= 400;
+    // After newer ones, the server would leave them out.
+    if (own !== this.posts) return;
+    this.isPosting = false;
+    if (isLater) return void this.kept.unshift(...lines);
+    this.isRefused = status >= 400;
+    void this.flush();
   }
 }
