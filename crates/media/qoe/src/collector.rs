@@ -5,7 +5,7 @@
 //! session ends after five minutes without a report. If there are too many sessions, the one that has been silent for longest ends.
 //!
 //! Events that players post are processed before the requests of the same second, and in the order of the player's clock. An event alone begins no
-//! session: it waits 30 s for a request of its session, because a player's first event may be faster than its first request.
+//! session, and counts only if a request of its session came from the same network: it waits for one (`early_events.rs`).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use catalog::KnownTitles;
 
 use crate::credible::{Credible, DELIVERED_BYTES_MIN};
+use crate::early_events::EarlyEvents;
 use crate::session::{News, Session};
 use crate::stats::Stats;
 use crate::tally::Tally;
@@ -31,9 +32,6 @@ const WAITING_MAX: usize = 65_536;
 /// How long reports wait: workers pass theirs on once a second.
 const LAG_MS: u64 = 2500;
 
-/// How long an event waits for its session's first request.
-const EVENT_WAIT_MS: u64 = 30_000;
-
 /// A session ends after this long without a report.
 const SILENCE_MS: u64 = 300_000;
 
@@ -46,6 +44,7 @@ pub struct Collector {
     waiting: Vec<QoeReport>,
     deliveries: Vec<Delivery>,
     events: Vec<QoeEvent>,
+    early: EarlyEvents,
     sessions: HashMap<u64, Session>,
     /// The same sessions, by the time of their last report.
     by_silence: BTreeSet<(u64, u64)>,
@@ -98,14 +97,26 @@ impl Collector {
         self.waiting.append(&mut reports);
     }
 
-    /// Accepts the events that players posted to a worker, in any order. Events beyond the bound are dropped and counted.
-    pub fn take_events(&mut self, mut events: Vec<QoeEvent>) {
-        let room = WAITING_MAX - self.events.len();
-        if events.len() > room {
-            self.events_lost_total += (events.len() - room) as u64;
-            events.truncate(room);
+    /// Accepts the events that players posted to a worker, in any order. Hand the worker's reports over before. Events beyond the bound are dropped
+    /// and counted; those of sessions without a request from their network have a bound of their own.
+    pub fn take_events(&mut self, events: Vec<QoeEvent>) {
+        let is_new = |report: &&QoeReport| !self.sessions.contains_key(&report.session);
+        let begun: HashSet<u64> =
+            self.waiting.iter().filter(is_new).map(|report| report.session).collect();
+        for event in events {
+            let is_known = match self.sessions.get(&event.session) {
+                Some(session) => session.is_of(&event),
+                None => begun.contains(&event.session),
+            };
+            self.events_lost_total += match is_known {
+                true if self.events.len() >= WAITING_MAX => 1,
+                true => {
+                    self.events.push(event);
+                    0
+                }
+                false => self.early.push(event),
+            };
         }
-        self.events.append(&mut events);
     }
 
     /// Accepts the deliveries to a worker's viewers, in any order. Those beyond the bound are dropped: their sessions count a little later.
@@ -181,18 +192,23 @@ impl Collector {
         self.change(report.session, report.at_ms(), |session| session.take(report));
     }
 
-    /// Counts the events that have waited long enough and whose sessions are known.
+    /// Counts the events that have waited long enough and whose sessions are known. The others may still wait.
     fn count_events(&mut self, now_ms: u64) {
-        let sessions = &self.sessions;
-        let is_ready = |event: &QoeEvent| {
-            event.at_ms() + LAG_MS <= now_ms && sessions.contains_key(&event.session)
-        };
+        let is_due = |event: &QoeEvent| event.at_ms() + LAG_MS <= now_ms;
         let events = std::mem::take(&mut self.events).into_iter();
-        let (mut ready, mut waiting): (Vec<_>, Vec<_>) = events.partition(is_ready);
-        let count = waiting.len();
-        waiting.retain(|event| event.at_ms() + EVENT_WAIT_MS > now_ms);
-        self.events_lost_total += (count - waiting.len()) as u64;
+        let (due, waiting): (Vec<_>, Vec<_>) = events.partition(is_due);
         self.events = waiting;
+        let sessions = &self.sessions;
+        let counts = |event: &QoeEvent| {
+            is_due(event) && sessions.get(&event.session).is_some_and(|one| one.is_of(event))
+        };
+        let (mut ready, others): (Vec<_>, Vec<_>) = due.into_iter().partition(counts);
+        let (late, lost) = self.early.take(now_ms, counts);
+        ready.extend(late);
+        self.events_lost_total += lost;
+        for event in others {
+            self.events_lost_total += self.early.push(event);
+        }
         ready.sort_by_key(|event| event.timestamp_ms);
         for event in ready {
             self.events_total += 1;
@@ -546,7 +562,7 @@ mod tests {
     fn event(at_ms: u64, session: u64, text: &str) -> QoeEvent {
         let line = format!("sid=\"x\",{text}");
         let read = crate::CmcdEvents::read(line.as_bytes());
-        QoeEvent::new(at_ms * 1000, session, &read.events[0]).expect("it is of use")
+        QoeEvent::new(at_ms * 1000, session, 0, &read.events[0]).expect("it is of use")
     }
 
     #[test]
@@ -562,7 +578,7 @@ mod tests {
         };
         collector.take_events([of(1), of(2)].concat());
         collector.advance(3000);
-        assert_eq!((collector.events.len(), collector.events_total), (8, 0), "no session is known");
+        assert_eq!((collector.early.len(), collector.events_total), (8, 0), "no session is known");
         // Its first request arrives after its first event, and after others.
         collector.take(vec![
             report(900, 1, "a/m.m3u8", "ot=m,su"),
@@ -574,7 +590,7 @@ mod tests {
         assert_eq!((all.play_delay.count_total(), all.play_delay.sum_total()), (1, 300));
         collector.advance(40_000);
         assert_eq!((collector.events_total, collector.events_lost_total), (4, 4));
-        assert_eq!((collector.sessions().count(), collector.events.len()), (1, 0));
+        assert_eq!((collector.sessions().count(), collector.early.len()), (1, 0));
     }
 
     #[test]
@@ -610,6 +626,7 @@ mod tests {
     #[test]
     fn events_that_are_too_many_are_counted_as_lost() {
         let mut collector = Collector::default();
+        collector.take(vec![report(0, 1, "a/m.m3u8", "ot=m,su")]);
         collector.take_events(vec![event(0, 1, "e=t,ts=1"); WAITING_MAX + 3]);
         assert_eq!((collector.events.len(), collector.events_lost_total), (WAITING_MAX, 3));
     }

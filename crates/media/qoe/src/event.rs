@@ -199,6 +199,8 @@ pub struct QoeEvent {
     pub at_us: u64,
     /// The number that stands for the session ([`crate::Salt`]).
     pub session: u64,
+    /// The number that stands for the network of the client that posted it, as in [`crate::QoeReport::viewer`].
+    pub viewer: u64,
     /// When it happened, by the player's clock.
     pub timestamp_ms: u64,
     /// It is an error.
@@ -210,11 +212,11 @@ pub struct QoeEvent {
 }
 
 impl QoeEvent {
-    /// The event in the session that `session` stands for; `None` if the figures do not depend on it.
-    pub fn new(at_us: u64, session: u64, event: &CmcdEvent<'_>) -> Option<Self> {
+    /// The event that `viewer` posted in the session that `session` stands for; `None` if the figures do not depend on it.
+    pub fn new(at_us: u64, session: u64, viewer: u64, event: &CmcdEvent<'_>) -> Option<Self> {
         let CmcdEvent { kind, timestamp_ms, state, start_delay_ms, .. } = *event;
         let is_error = kind == EventKind::Error;
-        let event = Self { at_us, session, timestamp_ms, is_error, state, start_delay_ms };
+        let event = Self { at_us, session, viewer, timestamp_ms, is_error, state, start_delay_ms };
         (kind != EventKind::Response).then_some(event)
     }
 

@@ -23,6 +23,7 @@ mod cmcd;
 mod collector;
 mod credible;
 mod distribution;
+mod early_events;
 mod event;
 mod interval;
 mod next_object;

@@ -168,6 +168,7 @@ mod tests {
         QoeEvent {
             at_us: ms * 1000,
             session: 1,
+            viewer: 0,
             timestamp_ms: CLOCK_MS + ms,
             is_error: false,
             state: Some(state),

@@ -12,6 +12,8 @@ pub struct QoeReport {
     pub at_us: u64,
     /// The number that stands for the session ([`crate::Salt`]).
     pub session: u64,
+    /// The number that stands for the viewer's address, or for its IPv6 network of 64 bits.
+    pub viewer: u64,
     /// The path of the file that was served.
     pub path: Box<str>,
     /// The object's type.
@@ -41,7 +43,7 @@ pub struct Delivery {
     pub at_us: u64,
     /// As in [`QoeReport::session`].
     pub session: u64,
-    /// The number that stands for the viewer's address, or for its IPv6 network of 64 bits.
+    /// As in [`QoeReport::viewer`].
     pub viewer: u64,
     /// The groups that the viewer is counted in; known if the request began a session.
     pub group: Option<ViewerGroup>,
@@ -50,11 +52,12 @@ pub struct Delivery {
 }
 
 impl QoeReport {
-    /// The report for a request for `path` with this `cmcd`, in the session that `session` stands for.
+    /// The report for a request for `path` with this `cmcd`, in the session that `session` stands for. Set its viewer as well.
     pub fn new(at_us: u64, session: u64, path: &[u8], cmcd: &Cmcd<'_>) -> Self {
         Self {
             at_us,
             session,
+            viewer: 0,
             path: short(path),
             object: cmcd.object.unwrap_or_else(|| object_by_name(path)),
             startup: cmcd.startup,

@@ -118,6 +118,8 @@ pub(crate) struct Session {
     played_ms: u64,
     /// By its events.
     playback: Playback,
+    /// The networks of its first request and of its last one.
+    networks: [u64; 2],
     /// When its last event arrived.
     last_event_ms: Option<u64>,
     top_known: bool,
@@ -151,6 +153,7 @@ impl Session {
             stalled_ms: 0,
             played_ms: 0,
             playback: Playback::default(),
+            networks: [report.viewer; 2],
             last_event_ms: None,
             top_known: false,
             good_ms: 0,
@@ -209,11 +212,18 @@ impl Session {
         self.last_event_ms.map_or(self.last_ms, |event_ms| event_ms.max(self.last_ms))
     }
 
+    /// Whether `event` is its viewer's: events need no token, so anyone who knows a session's name can post some, but requests for its files come
+    /// from the viewer.
+    pub(crate) fn is_of(&self, event: &QoeEvent) -> bool {
+        self.networks.contains(&event.viewer)
+    }
+
     /// Processes the report of one request.
     pub(crate) fn take(&mut self, report: &QoeReport) -> News {
         // A late report counts as of now.
         let now_ms = report.at_ms().max(self.last_ms);
         let mut news = News::default();
+        self.networks[1] = report.viewer;
         self.scope.take(&report.path, report.object == ObjectType::Manifest);
         self.beginning.take(report);
         self.take_start(report, now_ms, &mut news);

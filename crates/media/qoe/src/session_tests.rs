@@ -162,7 +162,7 @@ fn with_posts(steps: &[(f64, &str)]) -> (Session, News) {
         let at_us = (seconds * 1e6) as u64;
         let posted = crate::CmcdEvents::read(text.as_bytes());
         if let [event] = &posted.events[..] {
-            let event = QoeEvent::new(at_us, 1, event).expect("it is of use");
+            let event = QoeEvent::new(at_us, 1, 0, event).expect("it is of use");
             told.as_mut().expect("a request comes first").take_event(&event);
             continue;
         }

@@ -153,7 +153,7 @@ static OF_ALL_ONLY: [Metric; 5] = [
     Metric::new(
         Kind::Counter,
         "fullbore_qoe_events_lost_total",
-        "Events of players dropped, because no request was of their session, or too many came at once.",
+        "Events of players dropped, because no request of their session came from their address, or too many came at once.",
     ),
 ];
 

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
 /// Places in the table: 64 KiB, taken with the first post.
 const CLIENTS: usize = 4096;
@@ -16,11 +17,17 @@ const EVENT_MS: u64 = 20;
 /// And 1,000 at once, because viewers of a live event start together.
 const ALLOWANCE_MS: u64 = 1000 * EVENT_MS;
 
+/// While the worker's room is scarce, a client may post only 20 at once, so that some clients' events leave room for those of others.
+const SCARCE_ALLOWANCE_MS: u64 = 20 * EVENT_MS;
+
 /// The most bodies that a worker waits for: 4 MiB, as each has 64 KiB at most.
 const BODIES_MAX: u32 = 64;
 
-/// The most of one client.
+/// The most of one client, while half of the bodies are free. Then each client may have one.
 const BODIES_OF_CLIENT_MAX: u32 = 8;
+
+/// How long a worker waits for a body: players' bodies have some 100 bytes, and usually come with their heads.
+pub(crate) const BODY_WAIT: Duration = Duration::from_secs(3);
 
 /// One client's use.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,16 +54,12 @@ pub(crate) struct BodyWait<'i> {
 }
 
 impl EventIntake {
-    /// Takes one event from the client's allowance. Returns whether there was one.
-    pub(crate) fn admit(&self, client: &[u8], now_ms: u64) -> bool {
-        self.pay(client, now_ms, 1) == 1
-    }
-
-    /// Takes up to `count` events from the client's allowance. Returns how many there were.
-    pub(crate) fn pay(&self, client: &[u8], now_ms: u64, count: u32) -> u32 {
+    /// Takes up to `count` events from the client's allowance, which is smaller if the worker's room `is_scarce`. Returns how many there were.
+    pub(crate) fn pay(&self, client: &[u8], now_ms: u64, count: u32, is_scarce: bool) -> u32 {
+        let allowance_ms = if is_scarce { SCARCE_ALLOWANCE_MS } else { ALLOWANCE_MS };
         self.with_place(client, |_, place| {
             let from_ms = place.whole_at_ms.max(now_ms);
-            let left_ms = (now_ms + ALLOWANCE_MS).saturating_sub(from_ms);
+            let left_ms = (now_ms + allowance_ms).saturating_sub(from_ms);
             let paid = (left_ms / EVENT_MS).min(u64::from(count));
             place.whole_at_ms = from_ms + paid * EVENT_MS;
             // Not more than `count`.
@@ -67,7 +70,9 @@ impl EventIntake {
     /// Admits a body of the client that the worker has to wait for; `None` if it waits for too many.
     pub(crate) fn wait_for_body(&self, client: &[u8]) -> Option<BodyWait<'_>> {
         let index = self.with_place(client, |index, place| {
-            let has_room = self.bodies.get() < BODIES_MAX && place.bodies < BODIES_OF_CLIENT_MAX;
+            let bodies = self.bodies.get();
+            let most = if bodies < BODIES_MAX / 2 { BODIES_OF_CLIENT_MAX } else { 1 };
+            let has_room = bodies < BODIES_MAX && place.bodies < most;
             place.bodies += u32::from(has_room);
             has_room.then_some(index)
         })?;
@@ -102,19 +107,23 @@ mod tests {
     #[test]
     fn an_allowance_is_used_up_and_fills_again() {
         let intake = EventIntake::default();
-        assert_eq!(intake.pay(CLIENT, 5000, 5000), 1000);
-        assert!(!intake.admit(CLIENT, 5019) && intake.admit(CLIENT, 5020));
-        assert_eq!(intake.pay(CLIENT, 6020, 5000), 50);
-        assert_eq!(intake.pay(CLIENT, 1_000_000, 5000), 1000, "it does not grow beyond that");
-        let others = (0..100).filter(|last| intake.admit(&[198, 51, 100, *last], 1_000_000));
-        assert!(others.count() >= 98, "others have their own");
+        assert_eq!(intake.pay(CLIENT, 5000, 5000, false), 1000);
+        let paid = [5019, 5020].map(|now_ms| intake.pay(CLIENT, now_ms, 1, false));
+        assert_eq!(paid, [0, 1]);
+        assert_eq!(intake.pay(CLIENT, 6020, 5000, false), 50);
+        let later = 1_000_000;
+        assert_eq!(intake.pay(CLIENT, later, 900, false), 900);
+        assert_eq!(intake.pay(CLIENT, later, 900, true), 0, "others come first");
+        assert_eq!(intake.pay(CLIENT, later, 900, false), 100, "it does not grow beyond that");
+        let others = (0..100).map(|last| intake.pay(&[198, 51, 100, last], later, 50, true));
+        assert!(others.sum::<u32>() >= 90 * 20, "others have their own");
     }
 
     #[test]
     fn many_clients_take_no_more_memory() {
         let intake = EventIntake::default();
         for client in 0_u32..20_000 {
-            intake.admit(&client.to_be_bytes(), 0);
+            intake.pay(&client.to_be_bytes(), 0, 1, false);
         }
         assert_eq!(intake.places.borrow().len(), CLIENTS);
     }
@@ -129,6 +138,14 @@ mod tests {
             .collect();
         assert_eq!((own.len() + all.len()) as u32, BODIES_MAX);
         drop((own, all));
+        let few: Vec<_> = (0_u32..8)
+            .flat_map(|client| [client; 8])
+            .filter_map(|client| intake.wait_for_body(&client.to_be_bytes()))
+            .collect();
+        assert!(few.len() as u32 <= BODIES_MAX / 2 + 8, "eight clients leave room for others");
+        let mut others = (0..9).filter_map(|last| intake.wait_for_body(&[192, 0, 2, last]));
+        assert!(others.next().is_some());
+        drop(few);
         assert!(intake.wait_for_body(CLIENT).is_some());
         assert_eq!(intake.bodies.get(), 0);
     }

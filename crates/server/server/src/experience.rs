@@ -46,8 +46,15 @@ impl Experience {
         Self { salt: RefCell::new(salt), epoch, reports, deliveries, events, intake }
     }
 
-    /// Notes the report in `request`, which is answered with the file at `path`.
-    pub fn note(&self, request: &Request, path: &[u8], since_1970: Duration, numbers: &Numbers) {
+    /// Notes the report in `request` by `client`, which is answered with the file at `path`.
+    pub fn note(
+        &self,
+        request: &Request,
+        client: IpAddr,
+        path: &[u8],
+        since_1970: Duration,
+        numbers: &Numbers,
+    ) {
         let query = request.query().and_then(in_query);
         let cmcd = cmcd_of(request, query.as_deref());
         if cmcd.is_empty() {
@@ -64,8 +71,11 @@ impl Experience {
             return;
         }
         numbers.cmcd_reports_total.add(1);
-        let session = self.salt.borrow_mut().session(name, since_1970.as_secs());
-        reports.push(QoeReport::new(self.now_us(), session, path, &cmcd));
+        let mut salt = self.salt.borrow_mut();
+        let session = salt.session(name, since_1970.as_secs());
+        let viewer = salt.session(&network(client), since_1970.as_secs());
+        let report = QoeReport::new(self.now_us(), session, path, &cmcd);
+        reports.push(QoeReport { viewer, ..report });
     }
 
     /// Records how many bytes of the response to `request` the viewer at `client` received, if the request names a session.
@@ -89,9 +99,11 @@ impl Experience {
         deliveries.push(Delivery { at_us: self.now_us(), session, viewer, group, bytes });
     }
 
-    /// Whether there is room for another event before the next handover.
-    pub(crate) fn has_room_for_events(&self) -> bool {
-        self.events.borrow().len() < EVENTS_MAX
+    /// Whether a post of one event by the client in this network is taken, which its allowance then pays for.
+    pub(crate) fn admits(&self, network: &[u8]) -> bool {
+        let waiting = self.events.borrow().len();
+        let pay = || self.intake.pay(network, self.now_ms(), 1, is_scarce(waiting));
+        waiting < EVENTS_MAX && pay() == 1
     }
 
     /// Records the events in the body of a post by `client`. Returns whether it had any.
@@ -108,21 +120,23 @@ impl Experience {
         let mut events = self.events.borrow_mut();
         // The post itself has paid for the first one.
         let more = u32::try_from(read.events.len()).unwrap_or(u32::MAX).saturating_sub(1);
-        let paid = self.intake.pay(&network(client), self.now_ms(), more) as usize + 1;
+        let is_scarce = is_scarce(events.len());
+        let paid = self.intake.pay(&network(client), self.now_ms(), more, is_scarce) as usize + 1;
         let taken = read.events.len().min(paid).min(EVENTS_MAX - events.len());
         let lost = read.events.len() - taken + read.left_out as usize;
         numbers.cmcd_events_lost_total.add(lost as u64);
         numbers.cmcd_events_total.add(taken as u64);
         let mut salt = self.salt.borrow_mut();
         let at_us = self.now_us();
+        let viewer = salt.session(&network(client), since_1970.as_secs());
         events.extend(read.events[..taken].iter().filter_map(|event| {
-            QoeEvent::new(at_us, salt.session(event.session, since_1970.as_secs()), event)
+            let session = salt.session(event.session, since_1970.as_secs());
+            QoeEvent::new(at_us, session, viewer, event)
         }));
         !read.events.is_empty()
     }
 
-    /// The time on the clock of the reports, in milliseconds.
-    pub(crate) fn now_ms(&self) -> u64 {
+    fn now_ms(&self) -> u64 {
         self.now_us() / 1000
     }
 
@@ -136,6 +150,11 @@ impl Experience {
         audience.hand_over_deliveries(&mut self.deliveries.borrow_mut());
         audience.hand_over_events(&mut self.events.borrow_mut());
     }
+}
+
+/// Whether half of the room for events is taken.
+fn is_scarce(waiting: usize) -> bool {
+    waiting >= EVENTS_MAX / 2
 }
 
 /// The part of an address that counts as one viewer: an IPv4 address, or an IPv6 network of 64 bits, the least that one subscriber has (RFC 6177).
@@ -170,6 +189,9 @@ pub(crate) fn in_query(query: &[u8]) -> Option<Cow<'_, [u8]>> {
 mod tests {
     use super::*;
     use fullbore_http::{Parse, RequestLimits};
+    use std::net::Ipv4Addr;
+
+    const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
     /// The reports and counters of one request.
     fn noted(target: &str, lines: &str) -> (Vec<QoeReport>, Numbers) {
@@ -179,7 +201,7 @@ mod tests {
         let now = Duration::from_secs(1_790_000_000);
         let experience = Experience::new(Salt::random(now.as_secs()).unwrap(), Instant::now());
         let numbers = Numbers::default();
-        experience.note(&request, b"a/1.m4s", now, &numbers);
+        experience.note(&request, CLIENT, b"a/1.m4s", now, &numbers);
         let audience = Audience::default();
         experience.publish(&audience);
         (audience.take_reports(), numbers)
@@ -272,7 +294,7 @@ mod tests {
             let client = IpAddr::from([192, 0, 2, last]);
             assert!(experience.note_events(body.as_bytes(), client, now, &numbers));
         }
-        assert!(!experience.has_room_for_events());
+        assert!(!experience.admits(b"another"));
         assert_eq!(numbers.cmcd_events_total.value(), EVENTS_MAX as u64);
         let lost = numbers.cmcd_events_lost_total.value();
         assert_eq!(lost, 256 * 300 - EVENTS_MAX as u64);
@@ -284,13 +306,13 @@ mod tests {
         else {
             panic!()
         };
-        experience.note(&request, b"a", now, &numbers);
+        experience.note(&request, CLIENT, b"a", now, &numbers);
         let audience = Audience::default();
         experience.publish(&audience);
         let (events, reports) = (audience.take_events(), audience.take_reports());
         assert_eq!((events.len(), reports.len()), (EVENTS_MAX, 1));
         assert_eq!(events[0].session, reports[0].session, "one session");
-        assert!(experience.has_room_for_events());
+        assert!(experience.admits(b"another"));
     }
 
     #[test]
@@ -305,14 +327,14 @@ mod tests {
         };
         let numbers = Numbers::default();
         for _ in 0..REPORTS_MAX + 5 {
-            experience.note(&request, b"a", now, &numbers);
+            experience.note(&request, CLIENT, b"a", now, &numbers);
         }
         assert_eq!(numbers.cmcd_reports_lost_total.value(), 5);
         let audience = Audience::default();
         // The reports are not taken: new ones are dropped, waiting ones are not.
         for _ in 0..3 {
             experience.publish(&audience);
-            experience.note(&request, b"a", now, &numbers);
+            experience.note(&request, CLIENT, b"a", now, &numbers);
         }
         assert_eq!(audience.take_reports().len(), REPORTS_MAX);
     }

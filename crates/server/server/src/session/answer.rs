@@ -270,7 +270,7 @@ async fn prepare(
             // Boxed, so that responses from files don't pay for it.
             Box::pin(other_spelling::answer(asked)).await
         }
-        None => plan_file(worker, library, request, path, opened).await,
+        None => plan_file(worker, library, (request, client), path, opened).await,
     }
 }
 
@@ -308,7 +308,7 @@ fn health(worker: &Worker, request: &Request) -> Response {
 async fn plan_file(
     worker: &Worker,
     library: &Library,
-    request: &Request,
+    (request, client): (&Request, IpAddr),
     path: &LibraryPath,
     opened: Option<Opened>,
 ) -> (Response, Option<Rc<File>>) {
@@ -321,7 +321,7 @@ async fn plan_file(
             let asked = Rc::clone(&file);
             let (response, file) = respond(worker, library, request, path.as_bytes(), file).await;
             let path = library.named(asked.spelling().unwrap_or(path.as_bytes()));
-            note_experience(worker, request, &path, response.status);
+            note_experience(worker, (request, client), &path, response.status);
             (response, Some(file))
         }
         Err(error) => {
@@ -461,10 +461,15 @@ fn unix_time(seconds: i64, nanoseconds: u32) -> Duration {
 }
 
 /// Records the player's report about its viewer, but only if the request succeeds, so that clients cannot invent titles.
-pub(super) fn note_experience(worker: &Worker, request: &Request, path: &[u8], status: u16) {
+pub(super) fn note_experience(
+    worker: &Worker,
+    (request, client): (&Request, IpAddr),
+    path: &[u8],
+    status: u16,
+) {
     let Some(experience) = &worker.reports.experience else { return };
     if request.method == fullbore_http::Method::Get && matches!(status, 200 | 206 | 304) {
-        experience.note(request, path, since_1970(), &worker.numbers);
+        experience.note(request, client, path, since_1970(), &worker.numbers);
     }
 }
 

@@ -3,10 +3,11 @@
 //! No token is needed, because a post gets nothing: its events count only for a session that has requested a file, for which a token was needed if
 //! any is. A token in front of the path is ignored, because pages that were opened with one have it in their addresses.
 //!
-//! A refusal that comes before the body has been read ends the connection.
+//! A refusal keeps the connection, which often carries the film as well, unless the body is still on its way.
 
 use super::Session;
 use super::answer::refused_as;
+use crate::event_intake::BODY_WAIT;
 use crate::experience::network;
 use crate::worker::Worker;
 use delivery::End;
@@ -34,6 +35,16 @@ pub(super) fn is_collector(worker: &Worker, path: &LibraryPath) -> bool {
     path.as_bytes() == PLACE && worker.reports.experience.is_some()
 }
 
+/// The length of the body; `None` if the client does not say it.
+fn length(request: &Request) -> Option<usize> {
+    match request.body {
+        // A longer one was refused with its head.
+        BodyFraming::Length(bytes) => Some(bytes as usize),
+        BodyFraming::None => Some(0),
+        BodyFraming::Chunked => None,
+    }
+}
+
 impl Session {
     /// Whether `request` posts events here.
     pub(super) fn posts_events(&self, request: &Request) -> bool {
@@ -47,7 +58,11 @@ impl Session {
         started: Instant,
     ) -> Result<bool, End> {
         let worker = Rc::clone(&self.worker);
-        let response = match self.take_events(&worker, &mut request).await? {
+        let taken = self.take_events(&worker, &mut request).await?;
+        if request.keep_alive {
+            self.consume(length(&request).unwrap_or_default());
+        }
+        let response = match taken {
             Ok(()) => worker.with_context(|context| fullbore_http::post_taken(&request, context)),
             Err((reason, refusal)) => refused_as(&worker, reason, refusal, &request),
         };
@@ -59,35 +74,32 @@ impl Session {
         worker: &Worker,
         request: &mut Request,
     ) -> Result<Result<(), (&'static str, Refusal)>, End> {
-        // Until the body has been read, its bytes must not be taken for the next request.
-        let keep_alive = std::mem::replace(&mut request.keep_alive, false);
+        let length = length(request);
+        let is_here = length.is_some_and(|bytes| self.input.len() >= bytes);
+        // Bytes that are on their way must not be taken for the next request.
+        let keep_alive = request.keep_alive;
+        request.keep_alive &= is_here;
         let Some(experience) =
             worker.reports.experience.as_ref().filter(|_| worker.libraries.of(request).is_some())
         else {
             return Ok(Err((Refusal::Misdirected.as_str(), Refusal::Misdirected)));
         };
         let client = network(self.peer.ip());
-        let has_room = experience.has_room_for_events();
-        if !has_room || !experience.intake.admit(&client, experience.now_ms()) {
+        if !experience.admits(&client) {
             return Ok(Err(TOO_MANY));
         }
-        let bytes = match request.body {
-            // A longer one was refused with its head.
-            BodyFraming::Length(bytes) => bytes as usize,
-            BodyFraming::None | BodyFraming::Chunked => 0,
-        };
-        if self.input.len() < bytes || request.body == BodyFraming::Chunked {
+        if !is_here {
             let Some(_wait) = experience.intake.wait_for_body(&client) else {
                 return Ok(Err(TOO_MANY));
             };
-            if let Err(refusal) = self.await_body(request).await? {
+            let wait = BODY_WAIT.min(worker.answering.timeouts.head);
+            if let Err(refusal) = self.await_body(request, wait).await? {
                 return Ok(Err((refusal.as_str(), refusal)));
             }
         }
         request.keep_alive = keep_alive;
-        let (body, peer) = (&self.input[..bytes], self.peer.ip());
+        let (body, peer) = (&self.input[..length.unwrap_or_default()], self.peer.ip());
         let has_events = experience.note_events(body, peer, since_1970(), &worker.numbers);
-        self.consume(bytes);
         Ok(if has_events { Ok(()) } else { Err(("cmcd_unreadable", Refusal::UnreadableBody)) })
     }
 }

@@ -68,7 +68,7 @@ pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
         };
         match found {
             Ok((response, file)) => {
-                note_experience(worker, request, path, response.status);
+                note_experience(worker, (request, viewer.address()), path, response.status);
                 return (response, file);
             }
             Err(NoAnswer::Trouble(Trouble::Changed | Trouble::Evicted | Trouble::Purged))
@@ -80,7 +80,7 @@ pub(super) async fn prepare(asked: Asked<'_>) -> (Response, Option<Rc<File>>) {
                 // Boxed, so that requests for a cached film do not pay for it.
                 match Box::pin(pass(asked, &key, &forwarded)).await {
                     Ok((response, file)) => {
-                        note_experience(worker, request, path, response.status);
+                        note_experience(worker, (request, viewer.address()), path, response.status);
                         return (response, file);
                     }
                     Err(why) => break why,

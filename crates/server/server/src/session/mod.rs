@@ -30,7 +30,7 @@ use reactor::{now, timeout_at};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use telemetry::Family;
 use tls::{Alert, Handshake, HandshakeError, Progress, SessionInfo, Suite, TlsContext, TlsVersion};
 use token::Verified;
@@ -354,22 +354,28 @@ impl Session {
     /// Waits for the body of a request that is sent on to an edge's origin.
     async fn await_body_sent_on(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
         match self.worker.libraries.sends_on(request) {
-            true => self.await_body(request).await,
+            true => {
+                let wait = self.worker.answering.timeouts.head;
+                self.await_body(request, wait).await
+            }
             false => Ok(Ok(())),
         }
     }
 
     /// Waits until the body of a request is in the input. It stays there until the request has been answered, so that no viewer pays for a copy. Only
     /// bodies of known length are taken, and small ones.
-    async fn await_body(&mut self, request: &Request) -> Result<Result<(), Refusal>, End> {
+    async fn await_body(
+        &mut self,
+        request: &Request,
+        wait: Duration,
+    ) -> Result<Result<(), Refusal>, End> {
         let bytes = match request.body {
             BodyFraming::None => return Ok(Ok(())),
             // A longer one was refused with its head.
             BodyFraming::Length(bytes) => bytes as usize,
             BodyFraming::Chunked => return Ok(Err(Reject::LengthRequired.into())),
         };
-        let worker = Rc::clone(&self.worker);
-        let deadline = Instant::now() + worker.answering.timeouts.head;
+        let deadline = Instant::now() + wait;
         while self.input.len() < bytes {
             match timeout_at(deadline, self.channel.receive(&mut self.input)).await {
                 Ok(received) => received?,
