@@ -175,7 +175,7 @@ fn csv(answer: &Value) -> String {
 }
 
 /// A time in UTC by RFC 3339; empty if there is none.
-fn utc(seconds: Option<u64>) -> String {
+pub(super) fn utc(seconds: Option<u64>) -> String {
     let seconds = seconds.and_then(|seconds| i64::try_from(seconds).ok());
     let Some(Ok(time)) = seconds.map(OffsetDateTime::from_unix_timestamp) else {
         return String::new();

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::Failed;
 use super::ask::At;
+use super::issues::utc;
 use super::report::{str_of, table};
 
 /// Counts of sessions in CSV, each with its share.
@@ -22,8 +23,8 @@ const QUANTITIES: [&str; 4] =
 /// Show what viewers experience: where films don't start, start late or stall
 ///
 /// The figures are those that players report (CMCD), of the first five minutes of each session. A session counts once, at the node where it began,
-/// some six minutes later. Groups of fewer than ten sessions are not shown. The group with the most trouble comes first; the figures in brackets say
-/// between which values the true one lies in 95 of 100 cases.
+/// six to sixteen minutes later. Groups of fewer than ten sessions are in `(others)`. The group with the most trouble comes first; the figures in
+/// brackets say between which values the true one lies in 95 of 100 cases.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  fullbore control qoe\n  fullbore control qoe day --by site\n  \
@@ -71,7 +72,7 @@ fn rows(answer: &Value) -> impl Iterator<Item = &Value> {
 
 fn list(answer: &Value) -> String {
     if answer["total"]["sessions"] == 0 {
-        return "No sessions yet: a session counts some six minutes after it began, and a group has ten sessions at least. \
+        return "No sessions yet: a session counts six to sixteen minutes after it began, and a node reports ten sessions at least. \
                 Players must report (CMCD): see docs/fleet-qoe.md\n"
             .to_owned();
     }
@@ -88,6 +89,13 @@ fn list(answer: &Value) -> String {
         if more > 0 {
             text += &format!("and {more} more: --limit {}\n", shown + more);
         }
+    }
+    let [since, complete] = ["since_unix_seconds", "complete_since_unix_seconds"]
+        .map(|field| answer[field].as_u64().unwrap_or(0));
+    if complete > since {
+        let since = utc(Some(complete));
+        text +=
+            &format!("This gateway has all reports since {since} only: it is new, or was away.\n");
     }
     text
 }
@@ -205,6 +213,10 @@ mod tests {
             "{text}"
         );
         assert_eq!(lines[4], "and 5 more: --limit 7");
+        let mut short = answer();
+        (short["since_unix_seconds"], short["complete_since_unix_seconds"]) =
+            (60.into(), 86_400.into());
+        assert!(list(&short).contains("since 1970-01-02T00:00:00Z only"), "{}", list(&short));
         let none = json!({ "by": "title", "total": { "sessions": 0 }, "row_count": 0, "rows": [] });
         assert!(list(&none).starts_with("No sessions yet"));
     }
