@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use crate::house::{DEATH, Extras, Fleet, Node, get};
 
-/// On each of two nodes. Fewer than ten sessions would not be reported.
-const VIEWERS: u64 = 12;
+/// On each of two nodes. Fewer than ten sessions would not be reported, and of more, a report that ends between them would leave a few behind.
+const VIEWERS: u64 = 10;
 
-/// The part of a session that counts here: several times what the viewers take.
-const COUNTED: Duration = Duration::from_secs(40);
+/// The part of a session that counts here: several times what the viewers take, and if the machine is so slow that they took longer, more.
+const COUNTED: [Duration; 2] = [Duration::from_secs(40), Duration::from_secs(240)];
 
 /// Viewers' addresses, which are not to be found anywhere afterwards.
 const SOURCES: &str = "127.200.0.0/16";
@@ -26,7 +26,7 @@ const SESSION: &str = "annas-session-4711";
 /// Viewers who play the film directly at a node, and report.
 fn watch(node: &Node, port: u16, words: &str, meanwhile: impl FnOnce(&Course)) -> Ran {
     let mut command = Command::new(program());
-    command.args(["swarm", "--threads", "1", "--cmcd", "--allow-errors", "--over", "1s"]);
+    command.args(["swarm", "--threads", "1", "--cmcd", "--allow-errors", "--over", "200ms"]);
     command.args(["--watch", "1h", "--sources", SOURCES, "--viewers", &VIEWERS.to_string()]);
     command.args(words.split_whitespace());
     command.arg(format!("http://{}:{port}/film/master.m3u8", node.host));
@@ -110,18 +110,28 @@ fn has_address(text: &str) -> bool {
     text.match_indices("127.200.").any(|(at, _)| !text[at..].starts_with("127.200.0.0/16"))
 }
 
-/// No group of fewer than ten sessions.
-fn check_groups(answer: &Value) {
-    for row in answer["rows"].as_array().expect("rows") {
-        assert!(row["sessions"].as_u64() >= Some(10), "{answer}");
+/// No group of fewer than ten sessions, and none that is left when the rows are subtracted from the total.
+fn check_groups(fleet: &Fleet) {
+    for over in ["now", "day", "week"] {
+        for by in ["title", "site", "region", "network", "player", "node"] {
+            let answer = fleet.control(&["qoe", over, "--by", by]);
+            let rows = answer["rows"].as_array().expect("rows");
+            let sessions: Vec<_> = rows.iter().filter_map(|row| row["sessions"].as_u64()).collect();
+            assert!(sessions.iter().all(|count| *count >= 10), "{by}: {answer}");
+            assert_eq!(
+                Some(sessions.iter().sum::<u64>()),
+                answer["total"]["sessions"].as_u64(),
+                "{by}: {answer}"
+            );
+        }
     }
 }
 
-#[test]
-fn the_gateway_and_the_viewers_agree_and_nothing_tells_who_watched() {
-    let counted = COUNTED.as_secs().to_string();
-    let server_flags = &["--counted-seconds", counted.as_str()][..];
-    let mut fleet = Fleet::with(&["a", "b"], 150, &Extras { server_flags, ..Extras::default() });
+/// A fleet whose servers count this part of a session, and what its gateway says of viewers who are all done by then; `None` if some were not.
+fn compared(counted: Duration) -> Option<Fleet> {
+    let seconds = counted.as_secs().to_string();
+    let server_flags = &["--counted-seconds", seconds.as_str()][..];
+    let fleet = Fleet::with(&["a", "b"], 150, &Extras { server_flags, ..Extras::default() });
     let port = fleet.node_port();
     let address = format!("http://{}:{port}/film/master.m3u8", fleet.nodes[0].host);
     assert_eq!(get(&format!("{address}?CMCD=sid%3D%22{SESSION}%22%2Cot%3Dm")).0, 200);
@@ -131,31 +141,33 @@ fn the_gateway_and_the_viewers_agree_and_nothing_tells_who_watched() {
         (stall(&fleet.nodes[0], port), played.join().unwrap())
     });
     let took = began.elapsed();
-    let told = within(COUNTED + DEATH, "all sessions to be reported", || {
+    eprintln!("the viewers were done after {took:.1?} of {counted:?}");
+    if took >= counted {
+        return None;
+    }
+    let told = within(counted + DEATH, "all sessions to be reported", || {
         let told = fleet.control(&["qoe", "--by", "site"]);
         (told["total"]["sessions"].as_u64() >= Some(2 * VIEWERS)).then_some(told)
     });
     assert_eq!(told["total"]["sessions"].as_u64(), Some(2 * VIEWERS), "{told}");
     assert_eq!(told["rows"][0]["name"], "a", "the site with the stalls is the worst: {told}");
-    check_groups(&told);
-    eprintln!("the viewers were done after {took:.1?}");
-    // On a machine that is so slow that the counted part was over before, the figures differ.
-    if took < COUNTED {
-        let (a, b) = (site(&told, "a"), site(&told, "b"));
-        within_2_percent("sessions", &a["sessions"], stalled.number("sessions/count"));
-        within_2_percent("stalls", &a["stalls"], stalled.number("stalls/count"));
-        within_2_percent(
-            "time in stalls",
-            &a["stalled_seconds"],
-            stalled.number("stalled_seconds"),
-        );
-        assert_eq!(a["stalled"]["count"].as_u64(), Some(VIEWERS), "{a}");
-        within_2_percent("sessions", &b["sessions"], played.number("sessions/count"));
-        let delay = &b["play_delay_seconds"]["mean"];
-        within_2_percent("play delay", delay, played.number("play_delay_seconds/mean"));
-        let rate = &b["megabits_per_second"]["mean"];
-        within_2_percent("bit rate", rate, played.number("mbps/mean"));
-    }
+    let (a, b) = (site(&told, "a"), site(&told, "b"));
+    within_2_percent("sessions", &a["sessions"], stalled.number("sessions/count"));
+    within_2_percent("stalls", &a["stalls"], stalled.number("stalls/count"));
+    within_2_percent("time in stalls", &a["stalled_seconds"], stalled.number("stalled_seconds"));
+    assert_eq!(a["stalled"]["count"].as_u64(), Some(VIEWERS), "{a}");
+    within_2_percent("sessions", &b["sessions"], played.number("sessions/count"));
+    let delay = &b["play_delay_seconds"]["mean"];
+    within_2_percent("play delay", delay, played.number("play_delay_seconds/mean"));
+    let rate = &b["megabits_per_second"]["mean"];
+    within_2_percent("bit rate", rate, played.number("mbps/mean"));
+    Some(fleet)
+}
+
+#[test]
+fn the_gateway_and_the_viewers_agree_and_nothing_tells_who_watched() {
+    let mut fleet = COUNTED.into_iter().find_map(compared).expect("the machine is too slow");
+    check_groups(&fleet);
     // A gateway that exits has saved it.
     assert!(fleet.gateway.end());
     fleet.restart_gateway();
