@@ -77,7 +77,7 @@ export class Viewing {
     if (by !== this.by.value) return;
     if (total.sessions === 0) {
       this.table.replaceChildren();
-      say(this.about, "No sessions. One counts some six minutes after it began, if its player reports (CMCD), and a group has at least ten.");
+      say(this.about, "No sessions. One counts six to sixteen minutes after it began, if its player reports (CMCD), and a group has at least ten.");
       return;
     }
     const heads = [by.charAt(0).toUpperCase() + by.slice(1), "Sessions", "Trouble", "Not started", "Stalled", "Play delay, s", "Mbit/s"].map((label) => {
