@@ -218,7 +218,7 @@ mod tests {
             |one| one.cells[1].name = "198.51.100.0/24".into(),
             |one| one.cells[0].sums.sessions = 9,
             |one| one.cells[0].sums.not_started = 31,
-            // What is left of all sessions would be one.
+            // Of all sessions, one would be left.
             |one| one.cells[0].sums.sessions = 31,
             |one| drop(one.cells.remove(0)),
             |one| one.cells = vec![cell("all", "", 10); CELLS_MAX + 1],

@@ -36,10 +36,10 @@ const WAITING_MAX: usize = 2000;
 /// How often a report is closed.
 const REPORT_MS: u64 = 60_000;
 
-/// A report is closed after so many of these times, however few of its groups are large enough for a name.
+/// A report is closed after ten of these times, however few of its groups are large enough for a name.
 const WAITS_MAX: u64 = 10;
 
-/// A report of fewer than ten sessions is dropped after so many of these times: an hour.
+/// A report of fewer than ten sessions is dropped after sixty of these times: an hour.
 const DROPPED_AFTER: u64 = 60;
 
 /// Reports kept for the reader, who comes every few seconds.

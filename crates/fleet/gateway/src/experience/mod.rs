@@ -11,7 +11,7 @@
 //!   session names.
 //! - Memory is bounded: 8 MB for each of 43 slots; twice that for those that change while they are saved or listed. A full slot takes room from the
 //!   site with the most, so a liar takes none from others.
-//! - What is saved can be read: a slot that would be too large is made smaller, and a group that is damaged is left out.
+//! - A saved file can be read again: a slot that would be too large is made smaller, and a group that is damaged is left out.
 //!
 //! Read first: `slot.rs`, then `ring.rs`; `rows.rs` makes the lists that operators see.
 
@@ -114,7 +114,7 @@ struct KeptExperience {
     windows: BTreeMap<String, Vec<KeptSlot>>,
 }
 
-/// What is to be saved. It shares the slots, so nothing has to be locked while it is written.
+/// The state to save. It shares the slots, so nothing has to be locked while it is written.
 #[derive(Serialize)]
 pub struct UnsavedExperience {
     /// The version of this format: 1.
@@ -278,7 +278,7 @@ impl FleetExperience {
         self.lines.retain(|name, _| is_there(name));
     }
 
-    /// What is to be saved, if there is anything new.
+    /// The state to save, if there is anything new.
     pub fn unsaved(&mut self, now: Now) -> Option<UnsavedExperience> {
         if !std::mem::take(&mut self.is_unsaved) {
             return None;
