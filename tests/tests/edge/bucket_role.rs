@@ -162,7 +162,8 @@ fn while_a_role_gives_no_credentials_the_cache_keeps_what_it_has() {
     until("the film to be confirmed", || {
         let answer = Plain::connect(server.address).fetch("/film.mp4");
         assert!(answer.body == film, "{}", answer.head);
-        answer.head.contains("fwd-status=304")
+        // This stand-in for a bucket answers a condition with a range by the range.
+        answer.head.contains("fwd=stale; fwd-status=")
     });
     server.wait_for_news();
     assert_eq!(server.sum("edge_fetched_bytes_total"), 0, "no block was fetched again");
