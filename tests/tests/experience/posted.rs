@@ -50,7 +50,7 @@ fn what_requests_and_events_say_of_a_session_counts_once() {
     let mut other = Plain::connect_from(OTHER, server.address);
     assert_eq!(other.post("/-/cmcd", state("me", 800_000, "f").as_bytes()).status, 204);
     ask("1.m4s", "ot=v,d=4000,msd=900");
-    post(&[state("me", 8750, "r"), state("me", 9250, "p"), state("nobody's", 0, "p")]);
+    post(&[state("me", 8750, "r"), state("me", 9250, "p"), state("stranger's", 0, "p")]);
     ask("1.m4s", "ot=v,d=4000,bs,bsd=(700;v)");
     let error = format!("e=e,ec=(\"x,y\"),sid=\"me\",ts={},v=2,com.example-a=b", CLOCK_MS + 9300);
     post(&[state("me", 9250, "p"), error, state("me", 12_250, "e")]);
@@ -73,7 +73,7 @@ fn what_requests_and_events_say_of_a_session_counts_once() {
     assert_eq!(counters.value("cmcd_malformed_total"), 0);
     assert_eq!(counters.value("qoe_title_errors_total{title=\"films/a\"}"), 1);
     for page in ["/metrics", "/status.json"] {
-        assert!(!server.admin_page(page).1.contains("nobody's"), "{page} names a viewer");
+        assert!(!server.admin_page(page).1.contains("stranger's"), "{page} names a viewer");
     }
 }
 
@@ -126,8 +126,8 @@ fn each_post_gets_the_answer_that_players_understand() {
 #[test]
 fn switches_hold_for_posts_too() {
     let folder = library();
-    let beside = tempdir().unwrap();
-    let config = beside.path().join("fullbore.toml");
+    let settings = tempdir().unwrap();
+    let config = settings.path().join("fullbore.toml");
     let launch = |text: &str| {
         fs::write(&config, text).unwrap();
         Launch::of(folder.path()).arguments("--tls off --config").argument(&config).start()
@@ -150,11 +150,11 @@ fn switches_hold_for_posts_too() {
 #[test]
 fn a_token_before_the_collectors_path_is_neither_needed_nor_checked() {
     let folder = library();
-    let beside = tempdir().unwrap();
-    let key = beside.path().join("url.key");
+    let settings = tempdir().unwrap();
+    let key = settings.path().join("url.key");
     let made = tool::run(Command::new(program()).args(["sign", "--new-key"]).arg(&key));
     assert!(made.success, "{}", made.stderr);
-    let config = beside.path().join("fullbore.toml");
+    let config = settings.path().join("fullbore.toml");
     fs::write(&config, format!("[signing]\nkeys = [{key:?}]\n")).unwrap();
     let launch = Launch::of(folder.path()).arguments("--tls off --config").argument(&config);
     let server = launch.start();

@@ -13,8 +13,8 @@ export class Reports {
   private sessionId = "";
   private state: State | null = null;
   private hasPlayed = false;
-  /** When the film was told to play. */
-  private toldAt: number | null = null;
+  /** When the viewer, or autoplay, asked for playback. */
+  private requestedAt: number | null = null;
   private number = 0;
   private kept: string[] = [];
   private posts = 0;
@@ -44,7 +44,7 @@ export class Reports {
   /** The film is loaded, perhaps again in the same session. */
   begin(sessionId: string): void {
     if (sessionId === this.sessionId) return this.enter(this.hasPlayed ? "k" : "d");
-    [this.sessionId, this.state, this.hasPlayed, this.toldAt, this.number] = [sessionId, null, false, null, 0];
+    [this.sessionId, this.state, this.hasPlayed, this.requestedAt, this.number] = [sessionId, null, false, null, 0];
     this.enter("d");
   }
 
@@ -65,12 +65,12 @@ export class Reports {
 
   private onPlay(): void {
     if (this.hasPlayed) return;
-    this.toldAt ??= performance.now();
+    this.requestedAt ??= performance.now();
     this.enter("s");
   }
 
   private onPlaying(): void {
-    const delay = this.hasPlayed || this.toldAt === null ? [] : [`msd=${Math.round(performance.now() - this.toldAt)}`];
+    const delay = this.hasPlayed || this.requestedAt === null ? [] : [`msd=${Math.round(performance.now() - this.requestedAt)}`];
     this.hasPlayed = true;
     this.enter("p", delay);
   }
